@@ -1,0 +1,101 @@
+// Everything that determines one training step, resolved: what the lowering reads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/transformer.h"
+#include "parallelism/layout.h"
+#include "parallelism/routing.h"
+#include "parallelism/schedule.h"
+#include "parallelism/software.h"
+#include "parallelism/stage_split.h"
+#include "topology/cluster.h"
+
+namespace stepcast::parallelism {
+
+enum class Sharding : unsigned char { none, zero1, zero2, zero3, hsdp };
+enum class CpKind : unsigned char { ring, all_gather, all_to_all, all_to_all_ring };
+enum class RecomputeMode : unsigned char { none, full, selective };
+enum class Packing : unsigned char { packed, padded };
+
+struct Recipe {
+  std::string name = "bf16";     // bf16 | fp16 | fp8-tensorwise | fp8-blockwise | mxfp8 | nvfp4
+  topology::Precision gemm = topology::Precision::bf16;  // of the linear layers; attention, router, logits stay BF16
+  double gradient_bytes = 4;       // accumulation buffer, per parameter
+  double reduce_bytes = 4;         // on the wire
+  double parameter_bytes = 2;      // model copy and its gather
+  double optimizer_bytes = 12;     // master weights and moments, per owned parameter
+  double activation_bytes = 2;     // kept for backward, inputs of quantised GEMMs
+};
+
+struct Recompute {
+  RecomputeMode mode = RecomputeMode::none;
+  std::vector<std::string> modules;   // selective
+  std::string method = "uniform";     // full: uniform | block
+  int block_layers = 0;               // full, block: layers a stage; 0: all
+};
+
+struct Workload {
+  int sequence_length = 0;
+  int global_batch = 0;               // sequences a step
+  int micro_batch = 1;
+  Packing packing = Packing::packed;
+  std::vector<double> document_lengths;  // tokens; empty: one document a sequence
+  int steps = 1;                      // sampled
+};
+
+struct Overlap {
+  bool gradients = true, parameters = true, tp = false, ep = false, p2p = true;
+  double gradient_bucket_bytes = 0;
+  double prefetch = 1;
+};
+
+struct Runtime {
+  CudaGraphs cuda_graphs = CudaGraphs::none;
+  std::vector<std::string> graph_modules;  // partial: attn, router, mlp, ...
+  topology::Dispatcher dispatcher = topology::Dispatcher::all_to_all;
+  bool host_binding = false;
+  double host_launch_us = 0;
+  double host_sync_us = 0;
+  int dispatcher_sms = 0;
+};
+
+struct Noise {
+  double device_sigma = 0;
+  double kernel_sigma = 0;
+};
+
+struct Offload {
+  bool optimizer = false;
+  bool activations = false;
+};
+
+struct StepSpec {
+  models::Model model;
+  topology::Cluster cluster;
+  Degrees degrees;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int schedule_group = 0;
+  Sharding sharding = Sharding::zero1;
+  int shard_group = 0;                // hsdp
+  bool sequence_parallel = false;
+  CpKind cp_kind = CpKind::ring;
+  std::vector<int> stage_layers;
+  std::string pipeline_layout;
+  Workload workload;
+  Recipe recipe;
+  Recompute recompute;
+  RoutingSpec routing;
+  int node_limit = 0;                 // domains a token may reach; 0: none
+  SoftwareProfile software;
+  Overlap overlap;
+  Runtime runtime;
+  Noise noise;
+  Offload offload;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace stepcast::parallelism
