@@ -52,6 +52,7 @@ struct DispatchCall {
   int expert_parallel = 1;
   int node_limit = 0;            // most domains that a token may reach, 0: no limit
   int sms = 0;                   // given to the dispatcher, 0: its default
+  int route_groups = 0;          // groups that the router chooses `node_limit` of (8 in DeepSeek-V3), 0: one a domain
 };
 
 // Duration = fixed + per_copy x copies that this rank exchanges (routing decides them; `mean_copies` when balanced),
@@ -67,8 +68,8 @@ struct DispatchTime {
 [[nodiscard]] DispatchTime dispatch_time(const Cluster& cluster, const DispatchCall& call, const GroupSpan& span,
                                          BytesPerSecond cross_domain);
 
-// Expected number of distinct domains, of n, that hold at least one of a token's k experts; with a limit of L domains
-// (group-limited routing over equal groups), at most L. Balanced routing.
-[[nodiscard]] double expected_domains(int domains, int top_k, int limit);
+// Expected number of distinct domains, of n, that hold at least one of a token's k experts. Balanced routing.
+// With a limit L the router first chooses L of `groups` equal groups (0: one group a domain), then k experts inside them.
+[[nodiscard]] double expected_domains(int domains, int top_k, int limit, int groups = 0);
 
 }  // namespace stepcast::topology

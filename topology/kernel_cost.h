@@ -45,6 +45,7 @@ struct AttentionShape {
   int head_dim = 128;
   bool backward = false;
   bool mla = false;           // 192/128 heads
+  double rate_scale = 1;      // of the software profile, on the generation's rate
 };
 
 // `generation`: a key of device.attention; the scale of the software profile multiplies the rate.

@@ -1,0 +1,94 @@
+// Dense GEMM, form F3 of the calibration note:
+//
+//   T = t0 + max( 2mnk / (P e S a m/(m+m0) n/(n+n0) k/(k+k0)),  Q / (b W) )
+//
+// P dense peak, W HBM bandwidth, S the sustained level, a the alignment factor,
+// Q the bytes of A, B and C moved once (plus what an accumulation adds).
+#include <algorithm>
+#include <cmath>
+
+#include "topology/kernel_cost.h"
+#include "topology/kernels/gemm_fit.h"
+
+namespace stepcast::topology {
+namespace {
+
+constexpr double output_bytes = 2;  // C is written in bf16 whatever the inputs are
+
+// fp8 and narrower formats halve and quarter the time of a k step, so the extents at half speed grow.
+// Factors on (m0, n0, k0) against bf16: DeepGEMM's own constants and the dense pilot (c = 8, 16).
+GemmFit widened(const GemmFit& bf16, double extent, double level) {
+  GemmFit fit = bf16;
+  fit.e *= level;
+  fit.m0 *= extent;
+  fit.n0 *= extent;
+  fit.k0 *= extent;
+  return fit;
+}
+
+}  // namespace
+
+double alignment_factor(const GemmFit& fit, double extent) {
+  const auto multiple_of = [extent](double step) { return std::fmod(extent, step) == 0.0; };
+  if (!multiple_of(8)) return fit.align8;
+  return multiple_of(64) ? 1.0 : fit.align64;
+}
+
+double saturation(double extent, double half) { return extent / (extent + half); }
+
+GemmFit gemm_fit(const Device& device, Precision precision) {
+  const auto found = [&device](Precision p) {
+    const auto it = device.gemm.find(p);
+    return it == device.gemm.end() ? nullptr : &it->second;
+  };
+  if (const GemmFit* own = found(precision)) return *own;
+  if (precision == Precision::fp16) {
+    if (const GemmFit* bf16 = found(Precision::bf16)) return *bf16;
+  }
+  if (precision == Precision::mxfp8 || precision == Precision::fp8_blockwise || precision == Precision::nvfp4) {
+    if (const GemmFit* fp8 = found(Precision::fp8)) {
+      return precision == Precision::nvfp4 ? widened(*fp8, 2, 1) : *fp8;
+    }
+  }
+  if (const GemmFit* bf16 = found(Precision::bf16)) {
+    if (precision == Precision::bf16 || precision == Precision::fp16) return *bf16;
+    return widened(*bf16, precision == Precision::nvfp4 ? 16 : 8, 1);
+  }
+  // A device whose catalogue entry has no fit: Hopper's, whose F3 is the best measured.
+  GemmFit hopper;
+  hopper.e = 0.827;
+  hopper.m0 = 69;
+  hopper.n0 = 32;
+  hopper.k0 = 123;
+  hopper.b = 0.70;
+  hopper.t0 = microseconds(3.2);
+  return hopper;
+}
+
+double peak_flops(const Device& device, Precision precision) {
+  const auto it = device.peak_flops.find(precision);
+  if (it != device.peak_flops.end()) return it->second;
+  // Block-scaled and micro-scaled fp8 run on the fp8 units; fp16 on those of bf16.
+  const Precision base = precision == Precision::fp16 ? Precision::bf16 : Precision::fp8;
+  const auto same_units = device.peak_flops.find(base);
+  if (same_units != device.peak_flops.end() && precision != Precision::nvfp4) return same_units->second;
+  const auto bf16 = device.peak_flops.find(Precision::bf16);
+  STEPCAST_ASSERT(bf16 != device.peak_flops.end());
+  return bf16->second;
+}
+
+Seconds gemm_time(const Device& device, Precision precision, const GemmShape& shape) {
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) return Seconds(0);
+  const GemmFit fit = gemm_fit(device, precision);
+  const double efficiency = fit.e * device.sustained_gemm * saturation(shape.m, fit.m0) * saturation(shape.n, fit.n0) *
+                            saturation(shape.k, fit.k0) * alignment_factor(fit, shape.n) *
+                            alignment_factor(fit, shape.k);
+  const double compute = 2 * shape.m * shape.n * shape.k / (peak_flops(device, precision) * efficiency);
+  const double width = element_bytes(precision);
+  const double bytes =
+      width * (shape.m * shape.k + shape.k * shape.n) + (output_bytes + shape.accumulate_bytes) * shape.m * shape.n;
+  const double memory = bytes / (fit.b * device.hbm_bandwidth.value);
+  return fit.t0 + Seconds(std::max(compute, memory));
+}
+
+}  // namespace stepcast::topology

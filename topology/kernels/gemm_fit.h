@@ -1,0 +1,21 @@
+// The pieces of form F3 that dense and grouped products share.
+#pragma once
+
+#include "topology/device.h"
+
+namespace stepcast::topology {
+
+// The device's constants for a precision, or the nearest it has: fp16 as bf16; scaled fp8 as fp8; fp8 and nvfp4
+// without measurement from bf16 with wider half-speed extents.
+[[nodiscard]] GemmFit gemm_fit(const Device& device, Precision precision);
+
+// Dense peak in FLOP/s of the units that run `precision`.
+[[nodiscard]] double peak_flops(const Device& device, Precision precision);
+
+// extent / (extent + half): one half at extent == half.
+[[nodiscard]] double saturation(double extent, double half);
+
+// Factor on the rate when an extent is no multiple of 8, or of 64.
+[[nodiscard]] double alignment_factor(const GemmFit& fit, double extent);
+
+}  // namespace stepcast::topology
