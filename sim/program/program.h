@@ -13,10 +13,13 @@
 //                end = begin + (own duration | largest duration of the group)
 //   send:        begin = ready, end = begin + duration; the message arrives at end
 //   receive:     begin = ready, end = max(ready, arrival of the channel's next message)
-//   host_sync:   the host waits for wait_streams/wait_slot, then goes on after `host` time
+//   host_sync:   the host waits for wait_streams/wait_slot, then goes on after sync_ticks; on no stream, no cost
 //   join:        a collective whose group spans cohorts
-// record_slot, when set, takes the end. Tails and slots are read as of the instruction's place in the list.
-// Sends are buffered: a send never waits for its receive.
+// The host issues instructions in order, launch_ticks each (host_sync is not issued); those with flag_no_launch
+// neither take host time nor wait for it. record_slot, when set, takes the end. Tails and slots are read as of the
+// instruction's place in the list and carried over from step to step, like the host.
+// Sends are buffered: a send never waits for its receive, and nothing waits for an outstanding receive or join but
+// what follows on its stream or waits for it.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +32,38 @@
 namespace stepcast::sim {
 
 enum class Opcode : std::uint8_t { compute, collective, send, receive, host_sync, join };
+[[nodiscard]] const char* name(Opcode op);
 
 // One a communicator, plus compute and a copy stream to the host.
 enum class Stream : std::uint8_t { compute, tp, cp, ep, pp_send, pp_receive, dp, copy };
 inline constexpr int stream_count = 8;
+[[nodiscard]] const char* name(Stream stream);
 
 constexpr std::uint8_t bit(Stream s) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(s)); }
 
 // What time on an op counts as in the partition of a step.
 enum class Category : std::uint8_t {
-  gemm, grouped_gemm, attention, memory_bound, permute, quantise, recompute, optimizer,
-  exposed_tp, exposed_cp, exposed_ep, exposed_pp, exposed_dp,
-  wait_tp, wait_cp, wait_ep, wait_dp,
-  bubble, host, data, other,
+  gemm,
+  grouped_gemm,
+  attention,
+  memory_bound,
+  permute,
+  quantise,
+  recompute,
+  optimizer,
+  exposed_tp,
+  exposed_cp,
+  exposed_ep,
+  exposed_pp,
+  exposed_dp,
+  wait_tp,
+  wait_cp,
+  wait_ep,
+  wait_dp,
+  bubble,
+  host,
+  data,
+  other,
 };
 inline constexpr int category_count = 21;
 [[nodiscard]] const char* name(Category category);
@@ -49,22 +71,22 @@ inline constexpr int category_count = 21;
 inline constexpr std::uint16_t none16 = 0xffff;
 
 enum InstructionFlag : std::uint8_t {
-  flag_no_launch = 1,        // inside a CUDA graph or otherwise not issued by the host
-  flag_largest = 2,          // collective: everybody leaves with the slowest member (barrier); else each with its own duration
+  flag_no_launch = 1,  // inside a CUDA graph or otherwise not issued by the host
+  flag_largest = 2,  // collective: everybody leaves with the slowest member (barrier); else each with its own duration
   flag_second_instance = 4,  // co-scheduled body: rows and memory of the call's second instance
 };
 
 struct Instruction {
   Opcode op = Opcode::compute;
   Stream stream = Stream::compute;
-  std::uint8_t wait_streams = 0;        // bits of streams whose tails it waits for
+  std::uint8_t wait_streams = 0;  // bits of streams whose tails it waits for
   std::uint8_t flags = 0;
-  std::uint16_t wait_slot = none16;     // event slot it waits for
-  std::uint16_t record_slot = none16;   // event slot that takes its end
-  std::uint16_t cost = 0;               // index into Cohort::costs
-  std::uint16_t target = none16;        // collective: group class; send, receive: channel; join: join class
-  std::uint16_t work = 0;               // index into Cohort::works
-  std::uint16_t load = none16;          // routing load that its duration and memory depend on
+  std::uint16_t wait_slot = none16;    // event slot it waits for
+  std::uint16_t record_slot = none16;  // event slot that takes its end
+  std::uint16_t cost = 0;              // index into Cohort::costs
+  std::uint16_t target = none16;       // collective: group class; send, receive: channel; join: join class
+  std::uint16_t work = 0;              // index into Cohort::works
+  std::uint16_t load = none16;         // routing load that its duration and memory depend on
 };
 static_assert(sizeof(Instruction) == 16);
 
@@ -87,17 +109,17 @@ struct MemoryEffect {
 
 // What an instruction is, for people and for accounts; never read by the fast pass.
 struct Work {
-  std::string name;              // "mla_up_proj", "dispatch", ...
+  std::string name;  // "mla_up_proj", "dispatch", ...
   Category category = Category::other;
-  std::int16_t layer = -1;       // decoder layer, -1: none
-  double executed_flops = 0;     // per rank; plus flops_per_row x rows
+  std::int16_t layer = -1;    // decoder layer, -1: none
+  double executed_flops = 0;  // per rank; plus flops_per_row x rows
   double flops_per_row = 0;
-  double payload_bytes = 0;      // communication: buffer as nccl-tests counts size; plus payload_per_row x rows
+  double payload_bytes = 0;  // communication: buffer as nccl-tests counts size; plus payload_per_row x rows
   double payload_per_row = 0;
-  double wire_bytes = 0;         // bytes this rank puts on links
+  double wire_bytes = 0;  // bytes this rank puts on links
   double wire_per_row = 0;
-  double nic_share = 0;          // share of wire bytes on the NIC
-  std::string collective;        // "all_gather", "all_to_all", "send_receive", ... empty for compute
+  double nic_share = 0;    // share of wire bytes on the NIC
+  std::string collective;  // "all_gather", "all_to_all", "send_receive", ... empty for compute
   std::vector<MemoryEffect> memory;
 };
 
@@ -115,31 +137,31 @@ struct Call {
 
 // A partition of a cohort's lanes into groups of equal size that communicate together.
 struct GroupClass {
-  std::string name;                       // "ep", "tp", "dp", "edp", "cp"
+  std::string name;  // "ep", "tp", "dp", "edp", "cp"
   int group_size = 1;
-  std::vector<std::int32_t> lanes;        // concatenated members, group by group: lanes[g * group_size + i]
+  std::vector<std::int32_t> lanes;  // concatenated members, group by group: lanes[g * group_size + i]
 };
 
 struct Cohort {
-  std::string name;                       // "stage 3"
-  std::vector<RankId> ranks;              // lane -> rank
+  std::string name;           // "stage 3"
+  std::vector<RankId> ranks;  // lane -> rank
   std::vector<Body> bodies;
-  std::vector<Call> calls;                // one step, in issue order
+  std::vector<Call> calls;  // one step, in issue order
   std::vector<Cost> costs;
   std::vector<Work> works;
   std::vector<GroupClass> groups;
   int slots = 0;
-  Ticks launch_ticks = 0;                 // host time to issue one instruction
-  Ticks sync_ticks = 0;                   // host time after a host_sync
-  Ticks step_host_ticks = 0;              // host time once a step (data loader, logging), before the first call
-  std::vector<double> static_bytes;       // by memory part: weights, gradients, optimizer, context ...
+  Ticks launch_ticks = 0;            // host time to issue one instruction
+  Ticks sync_ticks = 0;              // host time after a host_sync
+  Ticks step_host_ticks = 0;         // host time once a step (data loader, logging), before the first call
+  std::vector<double> static_bytes;  // by memory part: weights, gradients, optimizer, context ...
 };
 
 // Ordered point-to-point messages from a cohort to another: the k-th send meets the k-th receive, lane by lane.
 struct Channel {
   std::string name;
-  std::int32_t from = 0, to = 0;             // cohorts
-  std::vector<std::int32_t> from_lane;       // receiving lane -> sending lane; empty: the same lane
+  std::int32_t from = 0, to = 0;        // cohorts
+  std::vector<std::int32_t> from_lane;  // receiving lane -> sending lane; empty: the same lane
 };
 
 // A collective over members of several cohorts. Every member cohort runs it equally often, in the same order.
@@ -156,7 +178,7 @@ struct Program {
   std::vector<Channel> channels;
   std::vector<JoinClass> joins;
   std::vector<std::string> memory_parts;
-  int loads = 0;                             // routing loads (MoE layers) that instructions name
+  int loads = 0;  // routing loads (MoE layers) that instructions name
 
   [[nodiscard]] std::int64_t rank_ops() const;  // instructions times lanes of one step
 };
