@@ -4,7 +4,7 @@
 // in any order and from any thread.
 #pragma once
 
-#include <cmath>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -29,19 +29,35 @@ struct Conditions {
   const LoadSource* loads = nullptr;    // required when the program has loads
 };
 
-// Noise factor of one kernel: uniform with mean 1 and standard deviation sigma.
+// Noise factor of one kernel: uniform with mean 1 and standard deviation sigma, 52 random bits.
 // `ordinal` counts the instructions of the rank's step in issue order.
+// Shaped for vectors: the bits become the fraction of a double in [1, 2), without a conversion from integer.
 inline double noise_factor(RngKey rank_key, std::uint64_t ordinal, double sigma) {
-  constexpr double sqrt3 = 1.7320508075688772;
-  return 1.0 + sigma * sqrt3 * (2.0 * uniform(rank_key.with(ordinal)) - 1.0);
+  constexpr double two_sqrt3 = 3.4641016151377544;
+  const double d = std::bit_cast<double>((rank_key.with(ordinal).bits >> 12) | 0x3ff0000000000000ULL);
+  return 1.0 + (sigma * two_sqrt3) * (d - 1.5);
+}
+inline constexpr double largest_kernel_sigma = 0.57;  // below 1/sqrt(3), so that no duration is negative
+
+// Key of a rank's kernel noise in one step.
+constexpr RngKey noise_key(std::uint64_t seed, std::uint64_t step, RankId rank) {
+  return RngKey(seed, step, Purpose::kernel_noise).with(static_cast<std::uint64_t>(rank.value));
+}
+
+// Nearest tick, ties to even, for 0 <= t < 2^51 (26 days). Adding 2^52 leaves the integer in the low bits of the
+// sum, so no instruction set needs a conversion, and every one gives the same bits.
+inline constexpr double tick_magic = 0x1.0p52;
+constexpr Ticks nearest_tick(double t) {
+  return std::bit_cast<std::int64_t>(t + tick_magic) - std::bit_cast<std::int64_t>(tick_magic);
 }
 
 // The one definition of an instruction's duration on a lane; every engine uses it or reproduces it to the tick.
+// Without contraction to fused multiply-add (the target is compiled with -ffp-contract=off).
 inline Ticks duration_ticks(const Cost& cost, double rows, double slow, double noise) {
   double t = cost.base_ticks + cost.per_row_ticks * rows;
   if (t < cost.floor_ticks) t = cost.floor_ticks;
   if (cost.noise == NoiseKind::kernel) t = t * (slow * noise);
-  return static_cast<Ticks>(t + 0.5);
+  return nearest_tick(t);
 }
 
 }  // namespace stepcast::sim

@@ -18,13 +18,15 @@ namespace stepcast::sim {
 struct RunOptions {
   std::uint64_t first_step = 0;  // index of the first simulated step, a coordinate of every draw
   int steps = 1;                 // consecutive steps, streams and host carried over
-  Sink* sink = nullptr;          // told about the last step only
+  // Told about the last step only, cohort after cohort, each in issue order; the step is evaluated a second time for
+  // it.
+  Sink* sink = nullptr;
 };
 
 struct RunResult {
-  std::vector<Ticks> step_end;      // by simulated step: when the last rank finished it
-  std::vector<Ticks> rank_end;      // by rank: the end of its last step
-  std::int64_t rank_ops = 0;        // evaluated, over all simulated steps
+  std::vector<Ticks> step_end;  // by simulated step: when the last rank finished it
+  std::vector<Ticks> rank_end;  // by rank: the end of its last step
+  std::int64_t rank_ops = 0;    // evaluated, over all simulated steps
   // Duration of the last simulated step.
   [[nodiscard]] Ticks last_step() const {
     const std::size_t n = step_end.size();
@@ -35,6 +37,7 @@ struct RunResult {
 // The end of a lane's step is the largest tail of its streams except dp (parameter gathers run into the next step)
 // and copy, and of its host. Fails with `invalid` when ranks wait for each other for ever, naming the cohorts and
 // what they wait for.
-[[nodiscard]] Result<RunResult> run_lockstep(const Program& program, const Conditions& conditions, const RunOptions& options);
+[[nodiscard]] Result<RunResult> run_lockstep(const Program& program, const Conditions& conditions,
+                                             const RunOptions& options);
 
 }  // namespace stepcast::sim

@@ -39,6 +39,7 @@ struct OpTimes {
 
 // Expands the program and runs it. The sink is told the same events as by the lockstep tier, so that the two can be
 // compared op by op; order of events across cohorts is not specified.
-[[nodiscard]] Result<RunResult> run_oracle(const Program& program, const Conditions& conditions, const RunOptions& options);
+[[nodiscard]] Result<RunResult> run_oracle(const Program& program, const Conditions& conditions,
+                                           const RunOptions& options);
 
 }  // namespace stepcast::sim
