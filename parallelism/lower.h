@@ -1,6 +1,7 @@
 // Lowering: a resolved step becomes a program of cohorts, ready for an engine.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct LoweredStep {
   std::vector<DeviceId> placement;    // rank -> device
   double ideal_bubble = 0;            // closed form, share of a rank's ideal time; negative: none
   double parameters_per_rank_max = 0;
+  std::map<std::string, topology::GroupSpan> spans;  // by group class: how its groups lie on the fabric (the widest)
   std::vector<std::string> assumptions;
   std::vector<std::string> warnings;
 

@@ -15,7 +15,7 @@
 namespace stepcast::scenarios {
 
 struct ForecastOptions {
-  int threads = 0;                // 0: what the machine and its cgroup allow
+  int threads = 0;                // 0: the processors that the process is bound to
   bool ignore_memory = false;
   bool critical_path = true;
   std::function<void(int done, int total)> progress;  // called from one thread at a time

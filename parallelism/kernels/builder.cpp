@@ -1,0 +1,175 @@
+#include "parallelism/kernels/builder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast::parallelism {
+namespace {
+
+std::uint16_t index16(int value) {
+  STEPCAST_ASSERT(value < static_cast<int>(sim::none16));
+  return value < 0 ? sim::none16 : static_cast<std::uint16_t>(value);
+}
+
+// A zero-length instruction that only waits.
+sim::Work wait_work() {
+  sim::Work work;
+  work.name = "wait";
+  return work;
+}
+
+}  // namespace
+
+CohortBuilder::CohortBuilder(sim::Cohort& cohort, std::vector<std::string>& memory_parts)
+    : cohort_(cohort), parts_(memory_parts) {}
+
+void CohortBuilder::begin_body(std::string name) {
+  body_ = sim::Body{};
+  body_.name = std::move(name);
+  pending_waits_ = 0;
+  pending_slot_ = -1;
+  second_ = false;
+  graph_ = false;
+}
+
+int CohortBuilder::end_body() {
+  cohort_.bodies.push_back(std::move(body_));
+  body_ = sim::Body{};
+  return static_cast<int>(cohort_.bodies.size()) - 1;
+}
+
+void CohortBuilder::push(sim::Opcode opcode, sim::Stream stream, const topology::AffineTime& time, sim::NoiseKind noise,
+                         sim::Work work, std::uint8_t waits, int wait_slot, int record_slot, int target, int load,
+                         bool launch, bool largest) {
+  sim::Cost cost;
+  cost.base_ticks = time.base.value * ticks_per_second;
+  cost.per_row_ticks = load < 0 ? 0 : time.per_row.value * ticks_per_second;
+  cost.floor_ticks = time.floor.value * ticks_per_second;
+  cost.noise = noise;
+  cohort_.costs.push_back(cost);
+  cohort_.works.push_back(std::move(work));
+
+  sim::Instruction instruction;
+  instruction.op = opcode;
+  instruction.stream = stream;
+  instruction.wait_streams = waits;
+  instruction.flags = static_cast<std::uint8_t>((launch && !graph_ ? 0 : sim::flag_no_launch) | (largest ? sim::flag_largest : 0) |
+                                                (second_ ? sim::flag_second_instance : 0));
+  instruction.wait_slot = index16(wait_slot);
+  instruction.record_slot = index16(record_slot);
+  instruction.cost = index16(static_cast<int>(cohort_.costs.size()) - 1);
+  instruction.target = index16(target);
+  instruction.work = index16(static_cast<int>(cohort_.works.size()) - 1);
+  instruction.load = index16(load);
+  body_.instructions.push_back(instruction);
+}
+
+void CohortBuilder::compute(const OpSpec& op) {
+  sim::Work work;
+  work.name = op.name;
+  work.category = op.category;
+  work.layer = static_cast<std::int16_t>(op.layer);
+  work.executed_flops = op.flops;
+  work.flops_per_row = op.flops_per_row;
+  const std::uint8_t waits = static_cast<std::uint8_t>(op.wait_streams | pending_waits_);
+  int slot = op.wait_slot;
+  if (pending_slot_ >= 0 && slot >= 0) {
+    // Two slots: a zero-length instruction takes the second one.
+    push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(),
+         0, pending_slot_, -1, -1, -1, false, false);
+  } else if (pending_slot_ >= 0) {
+    slot = pending_slot_;
+  }
+  pending_waits_ = 0;
+  pending_slot_ = -1;
+  push(sim::Opcode::compute, sim::Stream::compute, op.time, sim::NoiseKind::kernel, std::move(work), waits, slot,
+       op.record_slot, -1, op.load, op.launch, false);
+}
+
+namespace {
+
+sim::Work comm_work(const CommSpec& op) {
+  sim::Work work;
+  work.name = op.name;
+  work.layer = static_cast<std::int16_t>(op.layer);
+  work.payload_bytes = op.payload;
+  work.payload_per_row = op.payload_per_row;
+  work.wire_bytes = op.wire;
+  work.wire_per_row = op.wire_per_row;
+  work.nic_share = op.nic_share;
+  work.collective = op.collective;
+  return work;
+}
+
+}  // namespace
+
+void CohortBuilder::collective(const CommSpec& op) {
+  push(sim::Opcode::collective, op.stream, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, op.wait_slot,
+       op.record_slot, op.target, op.load, op.launch, op.largest);
+}
+
+void CohortBuilder::send(const CommSpec& op) {
+  push(sim::Opcode::send, sim::Stream::pp_send, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, op.wait_slot,
+       op.record_slot, op.target, op.load, op.launch, false);
+}
+
+void CohortBuilder::receive(const CommSpec& op) {
+  push(sim::Opcode::receive, sim::Stream::pp_receive, {}, sim::NoiseKind::none, comm_work(op), 0, op.wait_slot,
+       op.record_slot, op.target, -1, op.launch, false);
+}
+
+void CohortBuilder::join(const CommSpec& op) {
+  push(sim::Opcode::join, op.stream, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, op.wait_slot,
+       op.record_slot, op.target, -1, op.launch, true);
+}
+
+void CohortBuilder::host_sync(std::string name, std::uint8_t wait_streams) {
+  sim::Work work;
+  work.name = std::move(name);
+  work.category = sim::Category::host;
+  push(sim::Opcode::host_sync, sim::Stream::compute, {}, sim::NoiseKind::none, std::move(work), wait_streams, -1, -1, -1, -1,
+       true, false);
+}
+
+std::uint16_t CohortBuilder::part(std::string_view name) {
+  const auto found = std::find(parts_.begin(), parts_.end(), name);
+  if (found != parts_.end()) return static_cast<std::uint16_t>(found - parts_.begin());
+  parts_.emplace_back(name);
+  return static_cast<std::uint16_t>(parts_.size() - 1);
+}
+
+void CohortBuilder::alloc(std::string_view part_name, double bytes, double bytes_per_row) {
+  if (bytes == 0 && bytes_per_row == 0) return;
+  cohort_.works.back().memory.push_back({part(part_name), false, bytes, bytes_per_row});
+}
+
+void CohortBuilder::free(std::string_view part_name, double bytes, double bytes_per_row) {
+  if (bytes == 0 && bytes_per_row == 0) return;
+  cohort_.works.back().memory.push_back({part(part_name), true, -bytes, -bytes_per_row});
+}
+
+void CohortBuilder::transient(std::string_view part_name, double bytes, double bytes_per_row) {
+  alloc(part_name, bytes, bytes_per_row);
+  free(part_name, bytes, bytes_per_row);
+}
+
+int CohortBuilder::new_slot() { return cohort_.slots++; }
+
+int CohortBuilder::shared_slot(const std::string& name) {
+  const auto [found, added] = shared_slots_.try_emplace(name, 0);
+  if (added) found->second = new_slot();
+  return found->second;
+}
+
+void CohortBuilder::wait_next(std::uint8_t streams, int slot) {
+  pending_waits_ = static_cast<std::uint8_t>(pending_waits_ | streams);
+  if (slot >= 0) {
+    if (pending_slot_ >= 0) {
+      push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(),
+           0, pending_slot_, -1, -1, -1, false, false);
+    }
+    pending_slot_ = slot;
+  }
+}
+
+}  // namespace stepcast::parallelism

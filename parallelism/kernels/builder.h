@@ -1,0 +1,94 @@
+// Writes instructions, costs and works of one cohort while its bodies are lowered.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/program/program.h"
+#include "topology/kernel_cost.h"
+
+namespace stepcast::parallelism {
+
+// One instruction as the kernel lists state it; everything defaults to a compute kernel launched by the host.
+struct OpSpec {
+  std::string name;
+  sim::Category category = sim::Category::other;
+  topology::AffineTime time;          // per_row acts on the rows of `load`
+  double flops = 0;                   // executed, fixed part
+  double flops_per_row = 0;
+  int load = -1;                      // routing load, -1: none
+  int layer = -1;
+  std::uint8_t wait_streams = 0;
+  int wait_slot = -1, record_slot = -1;
+  bool launch = true;                 // false inside a CUDA graph
+};
+
+struct CommSpec {
+  std::string name;
+  std::string collective;             // "all_gather", ...
+  sim::Stream stream = sim::Stream::tp;
+  topology::AffineTime time;
+  int target = -1;                    // group class, channel or join class
+  bool largest = true;
+  double payload = 0, payload_per_row = 0, wire = 0, wire_per_row = 0, nic_share = 0;
+  int load = -1;
+  int layer = -1;
+  std::uint8_t wait_streams = sim::bit(sim::Stream::compute);
+  int wait_slot = -1, record_slot = -1;
+  bool launch = true;
+};
+
+class CohortBuilder {
+ public:
+  CohortBuilder(sim::Cohort& cohort, std::vector<std::string>& memory_parts);
+
+  void begin_body(std::string name);
+  [[nodiscard]] int end_body();         // index of the body
+  // Of the body being written.
+  [[nodiscard]] std::vector<sim::Instruction>& instructions() { return body_.instructions; }
+
+  void compute(const OpSpec& op);
+  void collective(const CommSpec& op);
+  void send(const CommSpec& op);
+  void receive(const CommSpec& op);
+  void join(const CommSpec& op);
+  void host_sync(std::string name, std::uint8_t wait_streams);
+
+  // Memory of the instruction written last.
+  void alloc(std::string_view part, double bytes, double bytes_per_row = 0);
+  void free(std::string_view part, double bytes, double bytes_per_row = 0);
+  // Held only while the instruction runs.
+  void transient(std::string_view part, double bytes, double bytes_per_row = 0);
+
+  [[nodiscard]] int new_slot();
+  // The cohort's slot of that name. Slots are read as of an instruction's place in the list, so a slot may serve
+  // again once its reader is written.
+  [[nodiscard]] int shared_slot(const std::string& name);
+  // The next compute instruction also waits for these.
+  void wait_next(std::uint8_t streams, int slot = -1);
+  // Instructions written from now on belong to the call's second instance.
+  void second_instance(bool on) { second_ = on; }
+  // Kernels written from now on are not launched one by one.
+  void in_graph(bool on) { graph_ = on; }
+
+  [[nodiscard]] std::uint16_t part(std::string_view name);
+  [[nodiscard]] sim::Cohort& cohort() { return cohort_; }
+
+ private:
+  void push(sim::Opcode opcode, sim::Stream stream, const topology::AffineTime& time, sim::NoiseKind noise, sim::Work work,
+            std::uint8_t waits, int wait_slot, int record_slot, int target, int load, bool launch, bool largest);
+
+  sim::Cohort& cohort_;
+  std::vector<std::string>& parts_;
+  sim::Body body_;
+  std::uint8_t pending_waits_ = 0;
+  int pending_slot_ = -1;
+  std::map<std::string, int> shared_slots_;
+  bool second_ = false;
+  bool graph_ = false;
+};
+
+}  // namespace stepcast::parallelism

@@ -1,0 +1,190 @@
+#include "parallelism/kernels/context.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast::parallelism {
+
+using sim::Category;
+using topology::AffineTime;
+
+namespace {
+
+constexpr double bf16_bytes = 2;
+
+AffineTime fixed(Seconds s) { return {s, Seconds(0), Seconds(0)}; }
+
+Category category_of(Pass pass, Category category) { return pass == Pass::recompute ? Category::recompute : category; }
+
+// Reads bf16, writes the 1-byte (or narrower) tensor and its transposed copy for the weight gradient.
+double quantise_bytes(topology::Precision precision) { return bf16_bytes + 2 * topology::element_bytes(precision); }
+
+}  // namespace
+
+bool StageContext::recomputes(std::string_view module) const {
+  if (spec.recompute.mode == RecomputeMode::full) return true;
+  if (spec.recompute.mode == RecomputeMode::none) return false;
+  const auto& modules = spec.recompute.modules;
+  return std::find(modules.begin(), modules.end(), module) != modules.end();
+}
+
+void StageContext::elementwise(Pass pass, std::string name, Category category, double bytes, double kernels) {
+  const double f = software().unfused_factor;
+  OpSpec op;
+  op.name = std::move(name) + suffix;
+  op.category = category_of(pass, category);
+  op.time = fixed(topology::membound_time(device(), Bytes(bytes * f), kernels * f));
+  op.layer = layer;
+  out.compute(op);
+}
+
+void StageContext::elementwise_rows(Pass pass, std::string name, Category category, double bytes_per_row, double kernels) {
+  const double f = software().unfused_factor;
+  OpSpec op;
+  op.name = std::move(name) + suffix;
+  op.category = category_of(pass, category);
+  op.time = topology::membound_per_row(device(), Bytes(bytes_per_row * f), Bytes(0), kernels * f);
+  op.load = load;
+  op.layer = layer;
+  out.compute(op);
+}
+
+void StageContext::linear(Pass pass, const std::string& name, double m, double n, double k, bool high_precision) {
+  const bool quantise = quantised() && !high_precision;
+  const auto precision = quantise ? spec.recipe.gemm : (spec.recipe.gemm == topology::Precision::fp16 ? topology::Precision::fp16 : topology::Precision::bf16);
+  const auto gemm = [&](const char* what, Pass p, double gm, double gn, double gk, double accumulate) {
+    OpSpec op;
+    op.name = name + what + suffix;
+    op.category = category_of(p, Category::gemm);
+    op.time = fixed(topology::gemm_time(device(), precision, {gm, gn, gk, accumulate}));
+    op.flops = 2 * gm * gn * gk;
+    op.layer = layer;
+    out.compute(op);
+  };
+  const auto quantise_kernel = [&](const char* what, double elements) {
+    if (quantise) elementwise(pass, name + what, Category::quantise, elements * quantise_bytes(precision), 1);
+  };
+  if (is_forward(pass)) {
+    quantise_kernel(".quantise_input", m * k);
+    gemm("", pass, m, n, k, 0);
+    return;
+  }
+  if (has_dgrad(pass)) {
+    quantise_kernel(".quantise_gradient", m * n);
+    gemm(".dgrad", pass, m, k, n, 0);
+  }
+  if (has_wgrad(pass)) {
+    gemm(".wgrad", pass, n, k, m, software().fused_accumulation ? software().accumulate_bytes_per_weight : 0);
+    if (!software().fused_accumulation) {
+      elementwise(pass, name + ".accumulate", Category::memory_bound, software().accumulate_bytes_per_weight * n * k, 1);
+    }
+  }
+}
+
+void StageContext::grouped_linear(Pass pass, const std::string& name, double n, double k) {
+  const bool quantise = quantised();
+  const auto precision = spec.recipe.gemm;
+  const int local_experts = model().moe.experts / layout.ep;
+  const auto gemm = [&](const char* what, topology::GroupedKind kind, double gn, double gk, double accumulate) {
+    OpSpec op;
+    op.name = name + what + suffix;
+    op.category = category_of(pass, Category::grouped_gemm);
+    op.time = topology::grouped_gemm_time(device(), precision, kind, local_experts, gn, gk, accumulate);
+    op.flops_per_row = 2 * gn * gk;
+    op.load = load;
+    op.layer = layer;
+    out.compute(op);
+  };
+  if (is_forward(pass)) {
+    if (quantise) elementwise_rows(pass, name + ".quantise_input", Category::quantise, k * quantise_bytes(precision), 1);
+    gemm("", topology::GroupedKind::forward, n, k, 0);
+    return;
+  }
+  if (has_dgrad(pass)) {
+    if (quantise) elementwise_rows(pass, name + ".quantise_gradient", Category::quantise, n * quantise_bytes(precision), 1);
+    gemm(".dgrad", topology::GroupedKind::dgrad, k, n, 0);
+  }
+  if (has_wgrad(pass)) gemm(".wgrad", topology::GroupedKind::wgrad, n, k, software().accumulate_bytes_per_weight);
+}
+
+void blocking_collective(StageContext& ctx, const CommGroup& group, sim::Stream stream, topology::Collective kind,
+                         const std::string& name, double bytes) {
+  if (group.index < 0 || bytes <= 0) return;
+  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(bytes), group.span, group.cross_domain);
+  CommSpec op;
+  op.name = name + ctx.suffix;
+  op.collective = std::string(topology::name(kind));
+  op.stream = stream;
+  op.time = fixed(t.time);
+  op.target = group.index;
+  op.payload = bytes;
+  op.wire = t.wire_per_rank.value;
+  op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+  op.layer = ctx.layer;
+  ctx.out.collective(op);
+  ctx.out.wait_next(sim::bit(stream));
+}
+
+void StageContext::tp_collective(topology::Collective kind, const std::string& name, double bytes) {
+  if (tp.index < 0) return;
+  const auto t = topology::collective_time(spec.cluster, kind, Bytes(bytes), tp.span, tp.cross_domain);
+  CommSpec op;
+  op.name = name + suffix;
+  op.collective = std::string(topology::name(kind));
+  op.target = tp.index;
+  op.layer = layer;
+  op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+  const double hidden_share = spec.overlap.tp ? software().tp_overlap_share : 0;
+  // The share that the profile hides runs beside the next kernel; the rest comes before it.
+  op.time = fixed(t.time * (1 - hidden_share));
+  op.payload = bytes * (1 - hidden_share);
+  op.wire = t.wire_per_rank.value * (1 - hidden_share);
+  op.record_slot = hidden_share > 0 ? out.shared_slot("tp_exposed") : -1;
+  out.collective(op);
+  if (hidden_share > 0) {
+    const int slot = op.record_slot;
+    op.record_slot = -1;
+    op.name += ".overlapped";
+    op.time = fixed(t.time * hidden_share);
+    op.payload = bytes * hidden_share;
+    op.wire = t.wire_per_rank.value * hidden_share;
+    op.wait_streams = 0;
+    out.collective(op);
+    out.wait_next(0, slot);
+  } else {
+    out.wait_next(sim::bit(sim::Stream::tp));
+  }
+}
+
+void StageContext::enter_tp(Pass pass, const std::string& name) {
+  if (tp.index < 0) return;
+  const double bytes = tokens * model().hidden * bf16_bytes;
+  if (is_forward(pass)) {
+    if (spec.sequence_parallel) tp_collective(topology::Collective::all_gather, name + ".all_gather", bytes);
+  } else if (has_dgrad(pass)) {
+    tp_collective(spec.sequence_parallel ? topology::Collective::reduce_scatter : topology::Collective::all_reduce,
+                  name + ".gradient", bytes);
+  }
+}
+
+void StageContext::leave_tp(Pass pass, const std::string& name) {
+  if (tp.index < 0) return;
+  const double bytes = tokens * model().hidden * bf16_bytes;
+  if (is_forward(pass)) {
+    tp_collective(spec.sequence_parallel ? topology::Collective::reduce_scatter : topology::Collective::all_reduce,
+                  name + ".reduce", bytes);
+  } else if (has_dgrad(pass) && spec.sequence_parallel) {
+    tp_collective(topology::Collective::all_gather, name + ".gradient_gather", bytes);
+  }
+}
+
+void StageContext::save(Pass pass, std::string_view part, std::string_view module, double bytes, double bytes_per_row) {
+  const bool again = !module.empty() && recomputes(module);
+  const bool full = full_recompute() && !module.empty();
+  if (pass == Pass::forward && !again && !full) out.alloc(part, bytes, bytes_per_row);
+  if (pass == Pass::recompute && (again || full)) out.alloc(part, bytes, bytes_per_row);
+}
+
+void StageContext::release(std::string_view part, double bytes, double bytes_per_row) { out.free(part, bytes, bytes_per_row); }
+
+}  // namespace stepcast::parallelism

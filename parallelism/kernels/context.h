@@ -1,0 +1,98 @@
+// What the kernel lists of one cohort need to know, and the few helpers they share.
+//
+// A kernel list turns one module of one layer (shapes from models/, split by the
+// layout) into instructions whose times come from topology/. Forward, the
+// repeated forward of recomputation, input gradient and weight gradient are
+// passes over the same lists, so that memory kept by one is freed by another.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "models/ledger.h"
+#include "parallelism/kernels/builder.h"
+#include "parallelism/layout.h"
+#include "parallelism/step_spec.h"
+#include "topology/collective_cost.h"
+#include "topology/fabric.h"
+
+namespace stepcast::parallelism {
+
+enum class Pass : unsigned char { forward, recompute, backward, dgrad, wgrad };
+
+[[nodiscard]] constexpr bool has_dgrad(Pass p) { return p == Pass::backward || p == Pass::dgrad; }
+[[nodiscard]] constexpr bool has_wgrad(Pass p) { return p == Pass::backward || p == Pass::wgrad; }
+[[nodiscard]] constexpr bool is_forward(Pass p) { return p == Pass::forward || p == Pass::recompute; }
+
+// A group class of the cohort with its place on the fabric. `index` is -1 for groups of one.
+struct CommGroup {
+  int index = -1;
+  int size = 1;
+  topology::GroupSpan span;
+  BytesPerSecond cross_domain;
+};
+
+struct StageContext {
+  const StepSpec& spec;
+  const Layout& layout;
+  CohortBuilder& out;
+  CommGroup tp, cp, etp, ep, dp, edp;  // dp: dp x cp together
+  models::Documents documents;         // of one microbatch of one pipeline, sum over its sequences
+  double tokens = 0;                   // per rank and microbatch in attention: micro_batch x s / cp
+  double tokens_sp = 0;                // the same where sequence parallelism splits it: tokens / tp
+  double tokens_moe = 0;               // entering the router: tokens / tp
+  double padded_vocab = 0;
+  int layer = -1;                      // being lowered
+  int load = -1;                       // routing load of the layer
+  std::string suffix;                  // ".mtp" in MTP modules
+
+  [[nodiscard]] const topology::Device& device() const { return spec.cluster.device; }
+  [[nodiscard]] const SoftwareProfile& software() const { return spec.software; }
+  [[nodiscard]] const models::Model& model() const { return spec.model; }
+  [[nodiscard]] bool quantised() const { return spec.recipe.gemm != topology::Precision::bf16 && spec.recipe.gemm != topology::Precision::fp16; }
+  [[nodiscard]] bool full_recompute() const { return spec.recompute.mode == RecomputeMode::full; }
+  [[nodiscard]] bool recomputes(std::string_view module) const;
+
+  // An elementwise kernel that moves `bytes` (before the profile's unfused factor).
+  void elementwise(Pass pass, std::string name, sim::Category category, double bytes, double kernels = 1);
+  // The same over routed rows.
+  void elementwise_rows(Pass pass, std::string name, sim::Category category, double bytes_per_row, double kernels = 1);
+
+  // y[m,n] = x[m,k] w[k,n] in the recipe's precision, or BF16 when `high_precision`. Emits what `pass` has of it, with
+  // quantise kernels of its input (forward) and output gradient (backward).
+  void linear(Pass pass, const std::string& name, double m, double n, double k, bool high_precision = false);
+  // The grouped product over the rank's local experts.
+  void grouped_linear(Pass pass, const std::string& name, double n, double k);
+
+  // Tensor-parallel collective over activations of `bytes` (whole buffer); the next kernel waits for it, less the share
+  // that the profile overlaps with that kernel.
+  void tp_collective(topology::Collective kind, const std::string& name, double bytes);
+  // Entry and exit of a tensor-parallel region, forward or backward.
+  void enter_tp(Pass pass, const std::string& name);
+  void leave_tp(Pass pass, const std::string& name);
+
+  // Activation kept from forward to backward, or made again by the recomputation of `module` ("": always kept).
+  // Attaches to the instruction written last.
+  void save(Pass pass, std::string_view part, std::string_view module, double bytes, double bytes_per_row = 0);
+  void release(std::string_view part, double bytes, double bytes_per_row = 0);
+};
+
+// Collective on its own group and stream that the compute stream has to wait for (wait_next), or not.
+void blocking_collective(StageContext& ctx, const CommGroup& group, sim::Stream stream, topology::Collective kind,
+                         const std::string& name, double bytes);
+
+// One decoder layer. `load` is its index among MoE layers, -1 for dense ones.
+void lower_layer(StageContext& ctx, const models::Layer& layer, Pass pass);
+
+// Modules.
+void lower_attention(StageContext& ctx, const models::Layer& layer, Pass pass);
+void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pass, double sequence);
+void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass);  // linear attention and Mamba-2
+void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name, std::string_view recompute_module);
+void lower_moe(StageContext& ctx, Pass pass);
+void lower_norm(StageContext& ctx, Pass pass, const std::string& name);
+void lower_embedding(StageContext& ctx, Pass pass);
+void lower_loss(StageContext& ctx, Pass pass);
+void lower_mtp(StageContext& ctx, Pass pass);
+
+}  // namespace stepcast::parallelism

@@ -1,0 +1,149 @@
+// One decoder layer: mixer block, feed-forward block, and what recomputation repeats before their backward.
+//
+// Attention that a framework generation refuses or that is modelled roughly:
+// linear attention and Mamba-2 run their projections as GEMMs and their scan at
+// scan_efficiency of the BF16 peak (calibrated on whole steps of hybrid models; crude).
+#include "parallelism/kernels/context.h"
+
+namespace stepcast::parallelism {
+
+using models::AttentionKind;
+using sim::Category;
+
+namespace {
+
+constexpr double bf16_bytes = 2;
+constexpr double scan_efficiency = 0.12;  // of the BF16 peak; source: fits of whole steps of hybrid models, low confidence
+constexpr double scan_chunk = 128;        // tokens of a chunk of the chunked scan
+
+bool is_softmax(AttentionKind kind) {
+  return kind == AttentionKind::full || kind == AttentionKind::sliding || kind == AttentionKind::chunked;
+}
+
+// FLOPs of a chunked scan, forward, per token: inside-chunk products and the state update of every head.
+double scan_flops_per_token(double heads, double key_dim, double value_dim) {
+  return 2 * heads * (scan_chunk / 2 * (key_dim + value_dim) + 2 * key_dim * value_dim);
+}
+
+void scan(StageContext& ctx, Pass pass, double flops) {
+  OpSpec op;
+  op.name = std::string(is_forward(pass) ? "scan" : "scan.backward") + ctx.suffix;
+  op.category = pass == Pass::recompute ? Category::recompute : Category::attention;
+  const double factor = is_forward(pass) ? 1 : 2;
+  op.flops = flops * factor;
+  op.time = {Seconds(op.flops / (ctx.device().peak_flops.at(topology::Precision::bf16) * scan_efficiency)), Seconds(0), Seconds(0)};
+  op.layer = ctx.layer;
+  ctx.out.compute(op);
+}
+
+struct MixerShape {
+  double in = 0, inner = 0, scan_flops = 0, conv = 0;
+};
+
+MixerShape mixer_shape(const StageContext& ctx, AttentionKind kind) {
+  const auto& model = ctx.model();
+  const double tp = ctx.layout.tp;
+  MixerShape s;
+  if (kind == AttentionKind::mamba2) {
+    const auto& m = model.mamba;
+    s.inner = m.heads * m.head_dim / tp;
+    s.in = 2 * s.inner + (2.0 * m.groups * m.state + m.heads) / tp;
+    s.conv = s.inner + 2.0 * m.groups * m.state / tp;
+    s.scan_flops = scan_flops_per_token(m.heads / tp, m.state, m.head_dim);
+  } else {
+    const auto& l = model.linear;
+    s.inner = l.value_heads * l.value_head_dim / tp;
+    s.in = (2.0 * l.key_heads * l.key_head_dim + 2.0 * l.value_heads) / tp + 2 * s.inner;
+    s.conv = 2.0 * l.key_heads * l.key_head_dim / tp + s.inner;
+    s.scan_flops = scan_flops_per_token(l.value_heads / tp, l.key_head_dim, l.value_head_dim);
+  }
+  return s;
+}
+
+}  // namespace
+
+void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
+  const MixerShape s = mixer_shape(ctx, layer.attention);
+  const double t = ctx.tokens;
+  const double h = ctx.model().hidden;
+  const double saved = t * (s.in + s.inner) * bf16_bytes;
+  if (is_forward(pass)) {
+    if (pass == Pass::recompute && !ctx.full_recompute()) return;
+    ctx.enter_tp(pass, "mixer_input");
+    ctx.linear(pass, "mixer_in", t, s.in, h);
+    ctx.elementwise(pass, "mixer_conv", Category::memory_bound, 2 * t * s.conv * bf16_bytes);
+    scan(ctx, pass, t * s.scan_flops);
+    ctx.elementwise(pass, "mixer_gate_norm", Category::memory_bound, 3 * t * s.inner * bf16_bytes);
+    ctx.save(pass, "activations.mixer", "mixer", saved);
+    ctx.linear(pass, "mixer_out", t, h, s.inner);
+    ctx.leave_tp(pass, "mixer_output");
+    return;
+  }
+  ctx.leave_tp(pass, "mixer_output");
+  ctx.linear(pass, "mixer_out", t, h, s.inner);
+  if (has_dgrad(pass)) {
+    ctx.elementwise(pass, "mixer_gate_norm.backward", Category::memory_bound, 5 * t * s.inner * bf16_bytes);
+    scan(ctx, pass, t * s.scan_flops);
+    ctx.elementwise(pass, "mixer_conv.backward", Category::memory_bound, 4 * t * s.conv * bf16_bytes);
+  }
+  ctx.linear(pass, "mixer_in", t, s.in, h);
+  if (has_wgrad(pass)) ctx.release("activations.mixer", saved);
+  ctx.enter_tp(pass, "mixer_input");
+}
+
+namespace {
+
+void mixer_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
+  if (layer.attention == AttentionKind::none) return;
+  const bool softmax = is_softmax(layer.attention);
+  const auto body = [&](Pass p) { softmax ? lower_attention(ctx, layer, p) : lower_mixer(ctx, layer, p); };
+  if (is_forward(pass)) {
+    lower_norm(ctx, pass, "attention_norm");
+    body(pass);
+    return;
+  }
+  if (has_dgrad(pass) && ctx.spec.recompute.mode == RecomputeMode::selective) {
+    if (ctx.recomputes("layernorm")) lower_norm(ctx, Pass::recompute, "attention_norm");
+    if (ctx.recomputes("core_attn") || ctx.recomputes("mla_up_proj")) body(Pass::recompute);
+  }
+  body(pass);
+  lower_norm(ctx, pass, "attention_norm");
+}
+
+void ffn_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
+  if (layer.ffn == models::FfnKind::none) return;
+  const bool moe = layer.ffn == models::FfnKind::moe;
+  const auto body = [&](Pass p) { moe ? lower_moe(ctx, p) : lower_mlp(ctx, p, ctx.model().dense_ffn, "mlp", "mlp"); };
+  if (is_forward(pass)) {
+    lower_norm(ctx, pass, "ffn_norm");
+    body(pass);
+    return;
+  }
+  if (has_dgrad(pass) && ctx.spec.recompute.mode == RecomputeMode::selective) {
+    if (ctx.recomputes("layernorm")) lower_norm(ctx, Pass::recompute, "ffn_norm");
+    if (moe || ctx.recomputes("mlp")) body(Pass::recompute);
+  }
+  body(pass);
+  lower_norm(ctx, pass, "ffn_norm");
+}
+
+}  // namespace
+
+void lower_layer(StageContext& ctx, const models::Layer& layer, Pass pass) {
+  const double input = ctx.tokens_sp * ctx.model().hidden * bf16_bytes;
+  if (is_forward(pass)) {
+    mixer_block(ctx, layer, pass);
+    if (pass == Pass::forward && ctx.full_recompute()) ctx.out.alloc("activations.residual", input);
+    ffn_block(ctx, layer, pass);
+    return;
+  }
+  if (has_dgrad(pass) && ctx.full_recompute()) {
+    mixer_block(ctx, layer, Pass::recompute);
+    ffn_block(ctx, layer, Pass::recompute);
+  }
+  ffn_block(ctx, layer, pass);
+  mixer_block(ctx, layer, pass);
+  if (has_dgrad(pass) && ctx.full_recompute()) ctx.release("activations.residual", input);
+}
+
+}  // namespace stepcast::parallelism

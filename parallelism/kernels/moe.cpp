@@ -1,0 +1,253 @@
+// The MoE block: router, permutation, dispatch, grouped experts, combine, shared expert.
+//
+// A rank routes tokens / (cp tp) tokens; how many rows it receives is the load of
+// its layer, sampled per microbatch. Dispatch ends on each rank when its own rows
+// are in; combine ends with the slowest rank, since every rank's experts hold
+// tokens of all others. Waits on the expert stream go through slots, one for
+// forward and one for backward, so that two microbatches can be interleaved.
+#include <algorithm>
+
+#include "parallelism/kernels/context.h"
+
+namespace stepcast::parallelism {
+
+using sim::Category;
+using topology::Collective;
+using topology::DispatchPhase;
+using topology::Dispatcher;
+
+namespace {
+
+constexpr double bf16_bytes = 2;
+constexpr const char* part_experts = "activations.experts";
+
+double dispatched_bytes(const StageContext& ctx) {
+  const double width = ctx.model().moe.latent > 0 ? ctx.model().moe.latent : ctx.model().hidden;
+  const bool fp8 = ctx.quantised() && ctx.software().fp8_dispatch;
+  return width * (fp8 ? topology::element_bytes(topology::Precision::fp8_blockwise) : bf16_bytes);
+}
+
+double expert_width(const StageContext& ctx) {
+  return ctx.model().moe.latent > 0 ? ctx.model().moe.latent : ctx.model().hidden;
+}
+
+// Passes over rows x hidden to order rows by expert, on the token's side and on the expert's side.
+double token_side_passes(const StageContext& ctx) {
+  return ctx.spec.runtime.dispatcher == Dispatcher::all_to_all || ctx.ep.index < 0 ? ctx.software().permute_passes : 0;
+}
+double expert_side_passes(const StageContext& ctx) {
+  if (ctx.ep.index < 0) return 0;
+  return ctx.software().permute_passes * (ctx.spec.runtime.dispatcher == Dispatcher::hybridep ? 0.5 : 1.0);
+}
+
+const char* slot_name(Pass pass) { return pass == Pass::forward ? "ep_forward" : "ep_backward"; }
+
+// `to_experts`: tokens travel to the ranks of their experts, each rank is done when its rows are in.
+void exchange(StageContext& ctx, Pass pass, const std::string& name, bool to_experts, double bytes_per_token) {
+  if (ctx.ep.index < 0) return;
+  topology::DispatchCall call;
+  call.dispatcher = ctx.spec.runtime.dispatcher;
+  call.phase = to_experts ? DispatchPhase::dispatch : DispatchPhase::combine;
+  call.tokens = ctx.tokens_moe;
+  call.bytes_per_token = bytes_per_token;
+  call.top_k = ctx.model().moe.top_k;
+  call.expert_parallel = ctx.layout.ep;
+  call.node_limit = ctx.spec.node_limit;
+  call.sms = ctx.spec.runtime.dispatcher_sms;
+  const auto t = topology::dispatch_time(ctx.spec.cluster, call, ctx.ep.span, ctx.ep.cross_domain);
+  CommSpec op;
+  op.name = name + ctx.suffix;
+  op.collective = to_experts ? "dispatch" : "combine";
+  op.stream = sim::Stream::ep;
+  op.time = {t.fixed, t.per_row, Seconds(0)};
+  op.target = ctx.ep.index;
+  op.largest = !to_experts;
+  op.payload_per_row = bytes_per_token;
+  const double wire = t.nic_per_rank.value + t.nvlink_per_rank.value;
+  op.wire_per_row = t.mean_rows > 0 ? wire / t.mean_rows : 0;
+  op.nic_share = wire > 0 ? t.nic_per_rank.value / wire : 0;
+  op.load = ctx.load;
+  op.layer = ctx.layer;
+  op.record_slot = ctx.out.shared_slot(slot_name(pass));
+  ctx.out.collective(op);
+  ctx.out.transient("communication", 0, bytes_per_token);
+}
+
+void wait_exchange(StageContext& ctx, Pass pass) {
+  if (ctx.ep.index >= 0) ctx.out.wait_next(0, ctx.out.shared_slot(slot_name(pass)));
+}
+
+// Expert tensor parallelism: rows are gathered over the etp group before the experts, summed after.
+void exchange_etp(StageContext& ctx, Collective kind, const std::string& name) {
+  if (ctx.etp.index < 0) return;
+  const double mean_rows = ctx.tokens_moe * ctx.model().moe.top_k;
+  const double row = expert_width(ctx) * bf16_bytes;
+  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(mean_rows * ctx.layout.etp * row), ctx.etp.span,
+                                           ctx.etp.cross_domain);
+  CommSpec op;
+  op.name = name + ctx.suffix;
+  op.collective = std::string(topology::name(kind));
+  op.time = {t.latency, (t.time - t.latency) / (mean_rows * ctx.layout.etp), Seconds(0)};
+  op.target = ctx.etp.index;
+  op.payload_per_row = row;
+  op.wire_per_row = t.wire_per_rank.value / (mean_rows * ctx.layout.etp);
+  op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+  op.load = ctx.load;
+  op.layer = ctx.layer;
+  ctx.out.collective(op);
+  ctx.out.wait_next(sim::bit(sim::Stream::tp));
+}
+
+bool synchronises(const StageContext& ctx) {
+  return ctx.spec.routing.drop != DropPolicy::pad && ctx.spec.runtime.cuda_graphs != CudaGraphs::full_iteration;
+}
+
+void router(StageContext& ctx, Pass pass) {
+  const auto& moe = ctx.model().moe;
+  const double t = ctx.tokens_moe;
+  const double scores = t * moe.experts;
+  const double passes = ctx.software().router_passes;
+  if (is_forward(pass)) {
+    ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
+    ctx.elementwise(pass, "router_top_k", Category::memory_bound, passes * scores * 4, 4);
+    ctx.save(pass, "activations.router", "moe", 2 * scores * 4);
+  } else {
+    if (has_dgrad(pass)) {
+      ctx.elementwise(pass, "router_top_k.backward", Category::memory_bound, passes * 0.6 * scores * 4, 2);
+      ctx.release("activations.router", 2 * scores * 4);
+    }
+    ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
+  }
+}
+
+void shared_expert(StageContext& ctx, Pass pass) {
+  const auto& moe = ctx.model().moe;
+  if (moe.shared_ffn <= 0) return;
+  lower_mlp(ctx, pass, moe.shared_ffn, "shared_expert", ctx.recomputes("moe") ? "moe" : "shared_experts");
+}
+
+void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_side) {
+  const double passes = token_side ? token_side_passes(ctx) : expert_side_passes(ctx);
+  if (passes <= 0) return;
+  const double row = passes * expert_width(ctx) * bf16_bytes;
+  if (token_side) {
+    ctx.elementwise(pass, name, Category::permute, row * ctx.tokens_moe * ctx.model().moe.top_k, 1);
+  } else {
+    ctx.elementwise_rows(pass, name, Category::permute, row, 1);
+  }
+}
+
+struct ExpertShape {
+  double width, in_ffn, ffn;  // hidden (or latent), first GEMM's output, activation's output; per etp rank
+};
+
+ExpertShape expert_shape(const StageContext& ctx) {
+  const double f = static_cast<double>(ctx.model().moe.expert_ffn) / ctx.layout.etp;
+  return {expert_width(ctx), ctx.model().gated_ffn ? 2 * f : f, f};
+}
+
+void expert_activation(StageContext& ctx, Pass pass) {
+  const ExpertShape s = expert_shape(ctx);
+  const double gating = ctx.model().gated_ffn ? 1.0 : 2.0 / 3.0;
+  const bool backward = !is_forward(pass);
+  const double passes = backward ? ctx.software().activation_passes_backward : ctx.software().activation_passes_forward;
+  ctx.elementwise_rows(pass, backward ? "expert_activation.backward" : "expert_activation", Category::memory_bound,
+                       passes * gating * s.ffn * bf16_bytes, 1);
+}
+
+std::string_view activation_module(const StageContext& ctx) {
+  return ctx.recomputes("moe_act") && !ctx.recomputes("moe") ? "moe_act" : "moe";
+}
+
+void latent(StageContext& ctx, Pass pass, const std::string& name, bool down) {
+  const double l = ctx.model().moe.latent;
+  if (l <= 0) return;
+  const double h = ctx.model().hidden;
+  ctx.linear(pass, name, ctx.tokens_moe, down ? l : h, down ? h : l);
+}
+
+void forward(StageContext& ctx, Pass pass) {
+  const ExpertShape s = expert_shape(ctx);
+  const double act = ctx.spec.recipe.activation_bytes;
+  const bool overlap_shared = ctx.software().overlap_shared_expert;
+  router(ctx, pass);
+  latent(ctx, pass, "latent_down", true);
+  permute(ctx, pass, "permute", true);
+  if (synchronises(ctx)) ctx.out.host_sync("token_counts", sim::bit(sim::Stream::compute));
+  if (!overlap_shared) shared_expert(ctx, pass);
+  exchange(ctx, pass, "dispatch", true, dispatched_bytes(ctx));
+  if (overlap_shared) shared_expert(ctx, pass);
+  wait_exchange(ctx, pass);
+  exchange_etp(ctx, Collective::all_gather, "etp_gather");
+  permute(ctx, pass, "sort_rows", false);
+  ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
+  ctx.save(pass, part_experts, "moe", 0, s.width * act + s.in_ffn * bf16_bytes);
+  expert_activation(ctx, pass);
+  ctx.save(pass, part_experts, activation_module(ctx), 0, s.ffn * act);
+  if (pass == Pass::recompute && !ctx.full_recompute()) return;
+  ctx.grouped_linear(pass, "expert_fc2", s.width, s.ffn);
+  permute(ctx, pass, "unsort_rows", false);
+  exchange_etp(ctx, Collective::reduce_scatter, "etp_reduce");
+  exchange(ctx, pass, "combine", false, s.width * bf16_bytes);
+  wait_exchange(ctx, pass);
+  permute(ctx, pass, "unpermute", true);
+  latent(ctx, pass, "latent_up", false);
+}
+
+void backward(StageContext& ctx, Pass pass) {
+  const ExpertShape s = expert_shape(ctx);
+  const double act = ctx.spec.recipe.activation_bytes;
+  const bool overlap_shared = ctx.software().overlap_shared_expert;
+  const bool dgrad = has_dgrad(pass);
+  latent(ctx, pass, "latent_up", false);
+  if (dgrad) {
+    permute(ctx, pass, "unpermute.backward", true);
+    exchange(ctx, pass, "combine.backward", true, s.width * bf16_bytes);
+    if (overlap_shared) shared_expert(ctx, pass);
+    wait_exchange(ctx, pass);
+    exchange_etp(ctx, Collective::all_gather, "etp_gather.backward");
+    permute(ctx, pass, "unsort_rows.backward", false);
+  } else if (overlap_shared) {
+    shared_expert(ctx, pass);
+  }
+  ctx.grouped_linear(pass, "expert_fc2", s.width, s.ffn);
+  if (has_wgrad(pass)) ctx.release(part_experts, 0, s.ffn * act);
+  if (dgrad) {
+    expert_activation(ctx, pass);
+    ctx.release(part_experts, 0, s.in_ffn * bf16_bytes);
+  }
+  ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
+  if (has_wgrad(pass)) ctx.release(part_experts, 0, s.width * act);
+  if (dgrad) {
+    permute(ctx, pass, "sort_rows.backward", false);
+    exchange_etp(ctx, Collective::reduce_scatter, "etp_reduce.backward");
+    exchange(ctx, pass, "dispatch.backward", false, s.width * bf16_bytes);
+    if (!overlap_shared) shared_expert(ctx, pass);
+    wait_exchange(ctx, pass);
+    permute(ctx, pass, "permute.backward", true);
+  } else if (!overlap_shared) {
+    shared_expert(ctx, pass);
+  }
+  latent(ctx, pass, "latent_down", true);
+  router(ctx, pass);
+}
+
+}  // namespace
+
+void lower_moe(StageContext& ctx, Pass pass) {
+  if (pass == Pass::recompute && !ctx.full_recompute() && !ctx.recomputes("moe")) {
+    if (ctx.recomputes("moe_act")) {
+      expert_activation(ctx, pass);
+      ctx.save(pass, part_experts, activation_module(ctx), 0, expert_shape(ctx).ffn * ctx.spec.recipe.activation_bytes);
+    }
+    if (ctx.recomputes("shared_experts")) shared_expert(ctx, pass);
+    return;
+  }
+  if (is_forward(pass)) {
+    forward(ctx, pass);
+  } else {
+    backward(ctx, pass);
+  }
+}
+
+}  // namespace stepcast::parallelism

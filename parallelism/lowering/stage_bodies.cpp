@@ -1,0 +1,170 @@
+// Bodies: one microbatch through one piece of the model, forward or backward.
+#include "parallelism/lowering/stage.h"
+
+#include <fmt/format.h>
+
+namespace stepcast::parallelism {
+namespace {
+
+constexpr double bf16_bytes = 2;
+
+}  // namespace
+
+void Stage::set_layer(int layer) {
+  ctx_.layer = layer;
+  ctx_.load = layer >= 0 ? low_.load_of_layer[static_cast<std::size_t>(layer)] : -1;
+}
+
+void Stage::receive_activation(int chunk, bool backward) {
+  const Neighbour n = neighbour(chunk, backward ? 1 : -1);
+  if (n.rank < 0 || n.rank == rank_) return;
+  CommSpec op;
+  op.name = backward ? "receive_gradient" : "receive_activation";
+  op.collective = "send_receive";
+  op.target = low_.channel(n.rank, n.chunk, rank_, chunk, backward);
+  out_.receive(op);
+  out_.wait_next(sim::bit(sim::Stream::pp_receive));
+}
+
+void Stage::send_activation(int chunk, bool backward) {
+  const Neighbour n = neighbour(chunk, backward ? -1 : 1);
+  if (n.rank < 0 || n.rank == rank_) return;
+  // Ranks of one TP group hold the same activation unless sequence parallelism splits it; each then sends its part.
+  const double bytes = ctx_.tokens / low_.step.layout.tp * low_.spec.model.hidden * bf16_bytes;
+  const auto device = [&](int rank) {
+    const RankId r = low_.step.layout.stage_ranks(StageId(rank)).front();
+    return low_.step.placement[static_cast<std::size_t>(r.value)];
+  };
+  const bool same_domain = low_.fabric.domain_of(device(rank_)) == low_.fabric.domain_of(device(n.rank));
+  const auto t = topology::send_receive_time(low_.spec.cluster, Bytes(bytes), same_domain);
+  CommSpec op;
+  op.name = backward ? "send_gradient" : "send_activation";
+  op.collective = "send_receive";
+  op.time = {t.time, Seconds(0), Seconds(0)};
+  op.target = low_.channel(rank_, chunk, n.rank, n.chunk, backward);
+  op.payload = bytes;
+  op.wire = bytes;
+  op.nic_share = same_domain ? 0 : 1;
+  out_.send(op);
+  if (!low_.spec.overlap.p2p) {
+    OpSpec wait;
+    wait.name = "wait_send";
+    wait.wait_streams = sim::bit(sim::Stream::pp_send);
+    wait.launch = false;
+    out_.compute(wait);
+  }
+}
+
+void Stage::forward(int chunk, bool first) {
+  const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
+  const bool wait_parameters = first && low_.spec.overlap.parameters && shards_optimizer() && !gathers_every_pass();
+  const auto enter_block = [&](int block) {
+    if (gathers_every_pass()) prefetch_block(p, block + static_cast<int>(low_.spec.overlap.prefetch));
+    if (wait_parameters || gathers_every_pass()) out_.wait_next(0, p.blocks[static_cast<std::size_t>(block)].slot);
+  };
+  if (gathers_every_pass()) {
+    for (int b = 0; b < static_cast<int>(low_.spec.overlap.prefetch); ++b) prefetch_block(p, b);
+  }
+  set_layer(-1);
+  receive_activation(chunk, false);
+  if (p.content.embedding) {
+    enter_block(p.embedding_block);
+    lower_embedding(ctx_, Pass::forward);
+  }
+  for (int i = 0; i < p.content.layers; ++i) {
+    enter_block(p.first_layer_block + i);
+    set_layer(p.content.first_layer + i);
+    lower_layer(ctx_, low_.spec.model.layers[static_cast<std::size_t>(ctx_.layer)], Pass::forward);
+  }
+  if (p.content.loss) {
+    enter_block(p.head_block);
+    set_layer(-1);
+    lower_norm(ctx_, Pass::forward, "final_norm");
+    lower_loss(ctx_, Pass::forward);
+  }
+  for (int i = 0; i < p.content.mtp_layers; ++i) {
+    enter_block(p.first_layer_block + p.content.layers + i);
+    set_layer(low_.spec.model.layer_count() - 1);
+    ctx_.load = low_.mtp_first_load < 0 ? -1 : low_.mtp_first_load + i;
+    lower_mtp(ctx_, Pass::forward);
+  }
+  send_activation(chunk, false);
+}
+
+void Stage::backward(int chunk, Pass pass, bool last) {
+  const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
+  const bool reduce_here = has_wgrad(pass) && ((last && low_.spec.overlap.gradients && low_.step.schedule.parameter_copies == 1) || reduces_every_microbatch());
+  const auto leave_block = [&](int block, bool flush) {
+    if (reduce_here) reduce_block(p.blocks[static_cast<std::size_t>(block)], flush);
+  };
+  const auto enter_block = [&](int block) {
+    if (!gathers_every_pass() || !has_dgrad(pass)) return;
+    prefetch_block(p, block - static_cast<int>(low_.spec.overlap.prefetch));
+    out_.wait_next(0, p.blocks[static_cast<std::size_t>(block)].slot);
+  };
+  if (gathers_every_pass() && has_dgrad(pass)) {
+    const int n = static_cast<int>(p.blocks.size());
+    for (int b = 0; b < static_cast<int>(low_.spec.overlap.prefetch); ++b) prefetch_block(p, n - 1 - b);
+  }
+  set_layer(-1);
+  if (has_dgrad(pass)) receive_activation(chunk, true);
+  for (int i = p.content.mtp_layers - 1; i >= 0; --i) {
+    enter_block(p.first_layer_block + p.content.layers + i);
+    set_layer(low_.spec.model.layer_count() - 1);
+    ctx_.load = low_.mtp_first_load < 0 ? -1 : low_.mtp_first_load + i;
+    lower_mtp(ctx_, pass);
+    leave_block(p.first_layer_block + p.content.layers + i, false);
+  }
+  if (p.content.loss) {
+    enter_block(p.head_block);
+    set_layer(-1);
+    lower_loss(ctx_, pass);
+    lower_norm(ctx_, pass, "final_norm");
+    leave_block(p.head_block, p.content.layers == 0 && !p.content.embedding);
+  }
+  for (int i = p.content.layers - 1; i >= 0; --i) {
+    enter_block(p.first_layer_block + i);
+    set_layer(p.content.first_layer + i);
+    lower_layer(ctx_, low_.spec.model.layers[static_cast<std::size_t>(ctx_.layer)], pass);
+    leave_block(p.first_layer_block + i, i == 0 && !p.content.embedding);
+  }
+  set_layer(-1);
+  if (p.content.embedding) {
+    enter_block(p.embedding_block);
+    lower_embedding(ctx_, pass);
+    leave_block(p.embedding_block, true);
+  }
+  if (has_dgrad(pass)) send_activation(chunk, true);
+}
+
+void Stage::forward_backward(const BodyKey& key) {
+  auto& body = out_.instructions();
+  forward(key.chunk, key.first);
+  const std::vector<sim::Instruction> ahead = std::move(body);
+  body.clear();
+  out_.second_instance(true);
+  backward(key.second_chunk, Pass::backward, key.last);
+  out_.second_instance(false);
+  body = interleave(ahead, body);
+}
+
+std::vector<sim::Instruction> interleave(const std::vector<sim::Instruction>& forward,
+                                         const std::vector<sim::Instruction>& backward) {
+  const auto segment_end = [](const std::vector<sim::Instruction>& list, std::size_t from) {
+    for (std::size_t i = from; i < list.size(); ++i) {
+      if (list[i].op == sim::Opcode::collective && list[i].stream == sim::Stream::ep) return i + 1;
+    }
+    return list.size();
+  };
+  std::vector<sim::Instruction> merged;
+  merged.reserve(forward.size() + backward.size());
+  std::size_t f = 0;
+  std::size_t b = 0;
+  while (f < forward.size() || b < backward.size()) {
+    for (const std::size_t end = segment_end(forward, f); f < end; ++f) merged.push_back(forward[f]);
+    for (const std::size_t end = segment_end(backward, b); b < end; ++b) merged.push_back(backward[b]);
+  }
+  return merged;
+}
+
+}  // namespace stepcast::parallelism

@@ -1,0 +1,249 @@
+// Parameters, gradients and optimizer: what is gathered, reduced and updated, when, over which group.
+//
+// ZeRO-1: gradients are reduce-scattered after the last microbatch (beside its
+// backward when overlapped), each rank updates its share, parameters are gathered
+// (beside the next forward when overlapped). ZeRO-2 reduces every microbatch.
+// ZeRO-3, FSDP and HSDP also gather every block before each pass, `prefetch` blocks
+// ahead. Plain DP: one all-reduce. Experts reduce over edp, all else over dp x cp.
+#include <algorithm>
+
+#include "parallelism/lowering/stage.h"
+
+namespace stepcast::parallelism {
+
+using topology::Collective;
+
+namespace {
+
+// Megatron-Core's default bucket: 40 million parameters (distributed_data_parallel_config.py).
+constexpr double default_bucket_parameters = 40e6;
+
+void dp_collective(StageContext& ctx, const CommGroup& group, Collective kind, const std::string& name, double bytes,
+                   std::uint8_t waits, int slot) {
+  if (group.index < 0 || bytes <= 0) return;
+  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(bytes), group.span, group.cross_domain);
+  CommSpec op;
+  op.name = name;
+  op.collective = std::string(topology::name(kind));
+  op.stream = sim::Stream::dp;
+  op.time = {t.time, Seconds(0), Seconds(0)};
+  op.target = group.index;
+  op.payload = bytes;
+  op.wire = t.wire_per_rank.value;
+  op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+  op.wait_streams = waits;
+  op.record_slot = slot;
+  ctx.out.collective(op);
+}
+
+}  // namespace
+
+void Stage::gather_parameters(const ParameterBlock& block, const std::string& name) {
+  const double width = low_.spec.recipe.parameter_bytes;
+  const bool every_pass = gathers_every_pass();
+  // A gather that runs beside the pass waits for nothing but its stream and the host.
+  const std::uint8_t waits = every_pass ? std::uint8_t{0} : sim::bit(sim::Stream::compute);
+  dp_collective(ctx_, every_pass ? shard_ : ctx_.dp, Collective::all_gather, name, block.parameters.dense * width, waits, block.slot);
+  dp_collective(ctx_, ctx_.edp, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits, block.slot);
+}
+
+void Stage::prefetch_block(const PieceState& piece, int block) {
+  if (block < 0 || block >= static_cast<int>(piece.blocks.size())) return;
+  gather_parameters(piece.blocks[static_cast<std::size_t>(block)], "parameter_gather");
+}
+
+void Stage::reduce_gradients(const PieceParameters& p, const std::string& name) {
+  const double width = low_.spec.recipe.reduce_bytes;
+  const Collective kind = shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce;
+  const std::uint8_t waits = sim::bit(sim::Stream::compute);
+  dp_collective(ctx_, gathers_every_pass() ? shard_ : ctx_.dp, kind, name, p.dense * width, waits, -1);
+  if (replica_.index >= 0) {
+    dp_collective(ctx_, replica_, Collective::all_reduce, name + ".replicas", p.dense * width / shard_.size, waits, -1);
+  }
+  dp_collective(ctx_, ctx_.edp, kind, name + ".experts", p.experts * width, waits, -1);
+}
+
+void Stage::reduce_block(const ParameterBlock& block, bool flush) {
+  bucket_.dense += block.parameters.dense;
+  bucket_.experts += block.parameters.experts;
+  const double limit = low_.spec.overlap.gradient_bucket_bytes > 0
+                           ? low_.spec.overlap.gradient_bucket_bytes
+                           : default_bucket_parameters * low_.spec.recipe.reduce_bytes;
+  // FSDP reduces block by block; the others fill buckets.
+  if (!flush && !gathers_every_pass() && bucket_.total() * low_.spec.recipe.reduce_bytes < limit) return;
+  reduce_gradients(bucket_, "gradient_reduce");
+  bucket_ = {};
+}
+
+double Stage::owned_parameters() const {
+  double dense = 0;
+  double experts = 0;
+  for (const auto& p : pieces_) {
+    for (const auto& b : p.blocks) {
+      dense += b.parameters.dense;
+      experts += b.parameters.experts;
+    }
+  }
+  if (!shards_optimizer()) return dense + experts;
+  const int shards = gathers_every_pass() ? shard_.size : ctx_.dp.size;
+  return dense / shards + experts / ctx_.edp.size;
+}
+
+void Stage::step_begin() {
+  const bool gather_now = shards_optimizer() && low_.spec.overlap.parameters && !gathers_every_pass();
+  const bool quantise = ctx_.quantised();
+  if (!gather_now && !quantise) return;
+  out_.begin_body("step begin");
+  if (gather_now) {
+    for (const auto& p : pieces_) {
+      for (const auto& b : p.blocks) gather_parameters(b, "parameter_gather");
+    }
+  }
+  if (quantise) {
+    // Weights are cast once a step: bf16 read, the narrow tensor and its transposed copy written.
+    double parameters = 0;
+    for (const auto& p : pieces_) {
+      for (const auto& b : p.blocks) parameters += b.parameters.total();
+    }
+    ctx_.elementwise(Pass::forward, "weight_quantise", sim::Category::quantise,
+                     parameters * (2 + 2 * topology::element_bytes(low_.spec.recipe.gemm)), 1);
+  }
+  sim::Call call;
+  call.body = static_cast<std::uint16_t>(out_.end_body());
+  cohort_.calls.push_back(call);
+}
+
+void Stage::optimizer(double owned) {
+  OpSpec op;
+  op.name = "optimizer_step";
+  op.category = sim::Category::optimizer;
+  Seconds t = topology::membound_time(ctx_.device(), Bytes(owned * low_.spec.software.optimizer_bytes_per_parameter), 1);
+  if (low_.spec.offload.optimizer) {
+    // Gradients go to the host and updated parameters come back; the update itself runs on the host's memory.
+    const Bytes moved(owned * (low_.spec.recipe.gradient_bytes + low_.spec.recipe.parameter_bytes));
+    t = std::max(t, moved / ctx_.device().host_link_bandwidth);
+  }
+  op.time = {t, Seconds(0), Seconds(0)};
+  op.wait_streams = static_cast<std::uint8_t>(sim::bit(sim::Stream::dp) | sim::bit(sim::Stream::compute));
+  out_.compute(op);
+}
+
+void Stage::step_end() {
+  out_.begin_body("step end");
+  set_layer(-1);
+  const bool late = (!low_.spec.overlap.gradients || low_.step.schedule.parameter_copies > 1) && !reduces_every_microbatch();
+  if (late && low_.step.schedule.parameter_copies == 1) {
+    for (const auto& p : pieces_) {
+      for (std::size_t b = p.blocks.size(); b > 0; --b) reduce_block(p.blocks[b - 1], b == 1);
+    }
+  }
+  if (low_.step.schedule.parameter_copies > 1) {
+    // Two ranks hold each piece: its gradients are reduced over both ranks' groups together. Pieces in ascending order
+    // on both sides, so that nobody waits in a circle.
+    std::vector<const PieceState*> order;
+    for (const auto& p : pieces_) order.push_back(&p);
+    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->piece < b->piece; });
+    for (const PieceState* p : order) {
+      PieceParameters sum;
+      for (const auto& b : p->blocks) {
+        sum.dense += b.parameters.dense;
+        sum.experts += b.parameters.experts;
+      }
+      const auto pair = [&](const CommGroup& group, double parameters, const char* name) {
+        topology::GroupSpan span = group.span;
+        span.ranks = 2 * std::max(1, group.size);
+        span.domains = std::max(2, 2 * group.span.domains);
+        span.nodes = std::max(2, 2 * group.span.nodes);
+        const Bytes bytes(parameters * low_.spec.recipe.reduce_bytes);
+        if (bytes.value <= 0) return;
+        const BytesPerSecond rate = group.index >= 0 ? group.cross_domain : low_.spec.cluster.nic_bandwidth;
+        const auto t = topology::collective_time(low_.spec.cluster, shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce, bytes, span, rate);
+        CommSpec op;
+        op.name = name;
+        op.collective = shards_optimizer() ? "reduce_scatter" : "all_reduce";
+        op.stream = sim::Stream::dp;
+        op.time = {t.time, Seconds(0), Seconds(0)};
+        const auto key = std::minmax(rank_, low_.spec.degrees.pp - 1 - rank_);
+        op.target = low_.pair_joins.at({key.first, key.second});
+        op.payload = bytes.value;
+        op.wire = t.wire_per_rank.value;
+        op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+        out_.join(op);
+      };
+      pair(ctx_.dp, sum.dense, "gradient_reduce");
+      pair(ctx_.edp, sum.experts, "gradient_reduce.experts");
+    }
+  }
+  const auto barrier = [&](int join, const char* name, double bytes, int ranks) {
+    topology::GroupSpan span;
+    span.ranks = ranks;
+    span.nodes = low_.spec.cluster.nodes();
+    span.domains = low_.spec.cluster.domains();
+    span.max_per_domain = span.min_per_domain = std::min(ranks, low_.spec.cluster.nvlink_domain);
+    const auto t = topology::collective_time(low_.spec.cluster, Collective::all_reduce, Bytes(bytes), span, low_.spec.cluster.nic_bandwidth);
+    CommSpec op;
+    op.name = name;
+    op.collective = "all_reduce";
+    op.stream = sim::Stream::dp;
+    op.time = {t.time, Seconds(0), Seconds(0)};
+    op.target = join;
+    op.payload = bytes;
+    op.wire = t.wire_per_rank.value;
+    op.wait_streams = static_cast<std::uint8_t>(sim::bit(sim::Stream::compute) | sim::bit(sim::Stream::dp));
+    out_.join(op);
+  };
+  const bool has_embedding = std::any_of(pieces_.begin(), pieces_.end(), [](const auto& p) { return p.embedding_block >= 0 || p.head_block >= 0; });
+  if (low_.embedding_join >= 0 && has_embedding) {
+    barrier(low_.embedding_join, "tied_embedding_reduce", low_.padded_vocab * low_.spec.model.hidden / low_.step.layout.tp * low_.spec.recipe.reduce_bytes, 2);
+  }
+  // The gradient norm joins all ranks before anybody updates.
+  if (low_.step_join >= 0) barrier(low_.step_join, "gradient_norm", 4, low_.step.layout.ranks());
+  optimizer(owned_parameters());
+  if (shards_optimizer() && !low_.spec.overlap.parameters && !gathers_every_pass()) {
+    for (const auto& p : pieces_) {
+      for (const auto& b : p.blocks) gather_parameters(b, "parameter_gather");
+    }
+    OpSpec wait;
+    wait.name = "wait_parameters";
+    wait.wait_streams = sim::bit(sim::Stream::dp);
+    wait.launch = false;
+    out_.compute(wait);
+  }
+  sim::Call call;
+  call.body = static_cast<std::uint16_t>(out_.end_body());
+  cohort_.calls.push_back(call);
+}
+
+void Stage::static_memory() {
+  const auto& recipe = low_.spec.recipe;
+  double dense = 0;
+  double experts = 0;
+  for (const auto& p : pieces_) {
+    for (const auto& b : p.blocks) {
+      dense += b.parameters.dense;
+      experts += b.parameters.experts;
+    }
+  }
+  const double parameters = dense + experts;
+  low_.step.parameters_per_rank_max = std::max(low_.step.parameters_per_rank_max, parameters);
+  const double owned = owned_parameters();
+  const auto set = [&](const char* name, double bytes) {
+    const std::size_t part = out_.part(name);
+    if (cohort_.static_bytes.size() <= part) cohort_.static_bytes.resize(part + 1, 0);
+    cohort_.static_bytes[part] += bytes;
+  };
+  const double quantised_copy = ctx_.quantised() ? 2 * topology::element_bytes(recipe.gemm) : 0;
+  set("weights", (gathers_every_pass() ? owned : parameters) * (recipe.parameter_bytes + quantised_copy));
+  set("gradients", (reduces_every_microbatch() ? owned : parameters) * recipe.gradient_bytes);
+  set("optimizer", low_.spec.offload.optimizer ? 0 : owned * recipe.optimizer_bytes);
+  set("context", low_.spec.software.context_bytes);
+  if (gathers_every_pass()) {
+    double largest = 0;
+    for (const auto& p : pieces_) {
+      for (const auto& b : p.blocks) largest = std::max(largest, b.parameters.total());
+    }
+    set("gathered_parameters", largest * recipe.parameter_bytes * (1 + low_.spec.overlap.prefetch));
+  }
+}
+
+}  // namespace stepcast::parallelism

@@ -1,0 +1,253 @@
+#include "scenarios/forecast.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+
+#include "scenarios/memory_check.h"
+#include "sim/engine/lockstep.h"
+#include "sim/record/recorder.h"
+#include "topology/collective_cost.h"
+
+namespace stepcast::scenarios {
+namespace {
+
+using parallelism::LoweredStep;
+using parallelism::StepSpec;
+
+constexpr int warm_steps = 1;  // consecutive steps before the one that is reported
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+std::int64_t peak_rss() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+// Sampled step k is simulated as step k + 1 after warm step k, so that neighbours share nothing but the seed.
+struct Samples {
+  std::vector<double> seconds;  // by sample; negative: not run
+  std::int64_t rank_ops = 0;
+  Errors errors;
+};
+
+Samples run_samples(const StepSpec& spec, const LoweredStep& lowered, const ForecastOptions& options, int threads) {
+  const int n = spec.workload.steps;
+  Samples out;
+  out.seconds.assign(static_cast<std::size_t>(n), -1);
+  std::vector<Errors> failures(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> ops(static_cast<std::size_t>(n), 0);
+  std::atomic<int> done{0};
+  std::mutex progress_lock;
+  const auto slow = lowered.slow_factors(spec, 0);
+  const auto one = [&](int k) {
+    if (options.cancelled && options.cancelled()) return;
+    sim::Conditions conditions;
+    conditions.seed = spec.seed;
+    conditions.slow_by_rank = slow;
+    conditions.kernel_sigma = spec.noise.kernel_sigma;
+    conditions.loads = lowered.routing.get();
+    sim::RunOptions run;
+    run.first_step = static_cast<std::uint64_t>(k);
+    run.steps = 1 + warm_steps;
+    const auto result = sim::run_lockstep(lowered.program, conditions, run);
+    const auto slot = static_cast<std::size_t>(k);
+    if (result) {
+      out.seconds[slot] = to_seconds(result->last_step()).value;
+      ops[slot] = result->rank_ops;
+    } else {
+      failures[slot] = result.errors();
+    }
+    const int count = ++done;
+    if (options.progress) {
+      const std::scoped_lock lock(progress_lock);
+      options.progress(count, n);
+    }
+  };
+  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  tbb::parallel_for(0, n, one, tbb::simple_partitioner());
+  for (const auto& f : failures) out.errors.insert(out.errors.end(), f.begin(), f.end());
+  out.rank_ops = std::accumulate(ops.begin(), ops.end(), std::int64_t{0});
+  return out;
+}
+
+StepTimeStats step_stats(std::vector<double> samples) {
+  StepTimeStats s;
+  std::sort(samples.begin(), samples.end());
+  s.samples = static_cast<int>(samples.size());
+  s.mean_s = std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+  s.min_s = samples.front();
+  s.max_s = samples.back();
+  const auto quantile = [&](double q) {
+    const double at = q * static_cast<double>(samples.size() - 1);
+    const auto low = static_cast<std::size_t>(at);
+    const std::size_t high = std::min(low + 1, samples.size() - 1);
+    return samples[low] + (at - static_cast<double>(low)) * (samples[high] - samples[low]);
+  };
+  s.p50_s = quantile(0.5);
+  if (s.samples >= 100) s.p95_s = quantile(0.95);
+  if (s.samples >= 500) s.p99_s = quantile(0.99);
+  return s;
+}
+
+// Documents of one sequence as the model needs them: padding costs time but is no work.
+models::Documents effective_documents(const StepSpec& spec) {
+  const int s = spec.workload.sequence_length;
+  const auto& lengths = spec.workload.document_lengths;
+  if (lengths.empty()) return models::one_sequence(s, spec.model.window);
+  models::Documents d = models::make_documents(lengths, spec.model.window, s);
+  // Packed: documents fill the sequence. Padded: a sequence holds one document of the mean length.
+  const double scale = spec.workload.packing == parallelism::Packing::packed ? s / d.tokens : 1.0 / static_cast<double>(lengths.size());
+  d.tokens *= scale;
+  d.sum_of_squares *= scale;
+  d.sum_windowed *= scale;
+  return d;
+}
+
+Utilisation utilisation(const StepSpec& spec, const models::Documents& sequence, double executed, double seconds) {
+  Utilisation u;
+  const auto& device = spec.cluster.device;
+  const auto gemm = spec.recipe.gemm;
+  u.peak_precision = std::string(topology::name(gemm));
+  u.peak_flops_per_device = device.peak_flops.at(gemm);
+  const auto bf16 = device.peak_flops.find(topology::Precision::bf16);
+  u.bf16_peak_flops_per_device = bf16 == device.peak_flops.end() ? 0 : bf16->second;
+  const double base = u.peak_flops_per_device * spec.cluster.devices * seconds;
+  u.executed_flops = executed;
+  u.hfu = executed / base;
+  u.convention = std::string(models::name(models::Convention::attention_causal));
+  for (const auto convention : {models::Convention::attention_causal, models::Convention::attention_full, models::Convention::six_nd_active}) {
+    models::FlopOptions options;
+    options.convention = convention;
+    const double total = models::flops(spec.model, sequence, options).total() * spec.workload.global_batch;
+    u.by_convention.push_back({std::string(models::name(convention)), total, total / base});
+  }
+  u.model_flops = u.by_convention.front().model_flops;
+  u.mfu = u.by_convention.front().mfu;
+  return u;
+}
+
+std::string span_words(const std::map<std::string, topology::GroupSpan>& spans, const std::string& group) {
+  const auto found = spans.find(group);
+  if (found == spans.end()) return "pipeline neighbours";
+  const auto& s = found->second;
+  return s.inside_domain() ? fmt::format("{} ranks in one NVLink domain", s.ranks) : fmt::format("{} ranks over {} NVLink domains", s.ranks, s.domains);
+}
+
+std::vector<CommunicationRow> communication(const sim::StepReport& report, const LoweredStep& lowered) {
+  std::vector<CommunicationRow> rows;
+  for (const auto& c : report.communication) {
+    CommunicationRow row;
+    row.kind = c.collective;
+    row.group = c.group;
+    row.span = span_words(lowered.spans, c.group);
+    row.calls = static_cast<double>(c.calls);
+    row.payload_bytes = c.payload_bytes;
+    row.wire_bytes = c.wire_bytes;
+    row.raw_s = to_seconds(c.raw).value;
+    row.exposed_s = to_seconds(c.exposed_mean).value;
+    row.wait_s = to_seconds(c.waiting).value;
+    if (row.raw_s > 0) {
+      const auto span = lowered.spans.find(c.group);
+      const int ranks = span == lowered.spans.end() ? 2 : span->second.ranks;
+      double factor = 1;
+      for (const auto kind : {topology::Collective::all_reduce, topology::Collective::all_gather, topology::Collective::reduce_scatter, topology::Collective::all_to_all}) {
+        if (c.collective == topology::name(kind)) factor = topology::busbw_factor(kind, ranks);
+      }
+      if (c.collective == "dispatch" || c.collective == "combine") factor = topology::busbw_factor(topology::Collective::all_to_all, ranks);
+      row.algbw_gb_per_s = row.payload_bytes / row.raw_s / 1e9;
+      row.busbw_gb_per_s = row.algbw_gb_per_s * factor;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& options) {
+  const auto wall_start = std::chrono::steady_clock::now();
+  const double cpu_start = cpu_seconds();
+  const StepSpec& spec = scenario.spec;
+  auto lowered_result = parallelism::lower(spec);
+  if (!lowered_result) return lowered_result.errors();
+  const LoweredStep& lowered = *lowered_result;
+  const int threads = options.threads > 0 ? options.threads : tbb::info::default_concurrency();
+
+  Samples samples = run_samples(spec, lowered, options, threads);
+  if (!samples.errors.empty()) return samples.errors;
+  std::vector<std::pair<double, int>> finished;
+  for (std::size_t k = 0; k < samples.seconds.size(); ++k) {
+    if (samples.seconds[k] >= 0) finished.emplace_back(samples.seconds[k], static_cast<int>(k));
+  }
+  if (finished.empty()) return make_error(ErrorCode::infeasible, "interrupted before the first sampled step was simulated");
+  std::sort(finished.begin(), finished.end());
+  const int median = finished[(finished.size() - 1) / 2].second;
+
+  sim::Conditions conditions;
+  const auto slow = lowered.slow_factors(spec, 0);
+  conditions.seed = spec.seed;
+  conditions.slow_by_rank = slow;
+  conditions.kernel_sigma = spec.noise.kernel_sigma;
+  conditions.loads = lowered.routing.get();
+  sim::RecordOptions record;
+  record.step = static_cast<std::uint64_t>(median) + warm_steps;
+  record.warm_steps = warm_steps;
+  record.critical_path = options.critical_path;
+  auto report = sim::record_step(lowered.program, conditions, record);
+  if (!report) return report.errors();
+
+  Forecast f;
+  f.scenario = scenario;
+  f.interrupted = finished.size() < samples.seconds.size();
+  for (const auto& [seconds, k] : finished) f.samples_s.push_back(samples.seconds[static_cast<std::size_t>(k)]);
+  f.step_time = step_stats(f.samples_s);
+  const models::Documents sequence = effective_documents(spec);
+  f.tokens_per_step = sequence.tokens * spec.workload.global_batch;
+  f.slots_per_step = static_cast<double>(spec.workload.sequence_length) * spec.workload.global_batch;
+  f.moe = spec.model.is_moe();
+  const auto moe_layers = std::count_if(spec.model.layers.begin(), spec.model.layers.end(), [](const auto& l) { return l.ffn == models::FfnKind::moe; });
+  f.assignments_per_step = f.moe ? f.tokens_per_step * spec.model.moe.top_k * static_cast<double>(moe_layers) : 0;
+  f.utilisation = utilisation(spec, sequence, report->executed_flops, f.step_time.mean_s);
+  for (int c = 0; c < sim::category_count; ++c) {
+    f.breakdown[sim::name(static_cast<sim::Category>(c))] = report->categories[static_cast<std::size_t>(c)];
+  }
+  f.communication = communication(*report, lowered);
+  f.bubble_fraction = static_cast<double>(report->categories[static_cast<std::size_t>(sim::Category::bubble)].mean) / static_cast<double>(report->duration);
+  if (lowered.ideal_bubble >= 0) f.ideal_bubble_fraction = lowered.ideal_bubble / (1 + lowered.ideal_bubble);
+  f.memory = memory_account(report->memory, spec);
+  if (lowered.routing) f.expert_load = lowered.routing->load_of_step(record.step, 4);
+  f.stage_split = lowered.split.how;
+  f.assumptions = scenario.assumptions;
+  f.assumptions.insert(f.assumptions.end(), lowered.assumptions.begin(), lowered.assumptions.end());
+  f.warnings = scenario.warnings;
+  f.warnings.insert(f.warnings.end(), lowered.warnings.begin(), lowered.warnings.end());
+  if (!f.memory.fits) {
+    if (!options.ignore_memory) return memory_error(f.memory, spec);
+    f.warnings.push_back(fmt::format("the layout does not fit: {:.1f} GiB of {:.1f} GiB; forecast anyway (--ignore-memory)",
+                                     f.memory.peak_bytes / gib(1).value, f.memory.limit_bytes / gib(1).value));
+  }
+  f.engine.devices = spec.cluster.devices;
+  f.engine.rank_ops = lowered.program.rank_ops();
+  f.engine.threads = threads;
+  f.engine.cpu_s = cpu_seconds() - cpu_start;
+  f.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_start).count();
+  f.engine.rank_ops_per_s = static_cast<double>(samples.rank_ops) / std::max(1e-9, f.engine.cpu_s);
+  f.engine.peak_rss_bytes = peak_rss();
+  f.engine.tier_share["lockstep"] = 1;
+  f.report = std::move(*report);
+  return f;
+}
+
+}  // namespace stepcast::scenarios
