@@ -15,14 +15,23 @@
 
 namespace stepcast::parallelism {
 
-enum class ScheduleKind : unsigned char { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe, dualpipe_v, coscheduled };
+enum class ScheduleKind : unsigned char {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  zb_v,
+  dualpipe,
+  dualpipe_v,
+  coscheduled
+};
 
 enum class SlotKind : unsigned char {
   forward,
-  backward,         // input and weight gradients together
-  backward_input,   // dgrad only
-  backward_weight,  // wgrad only
-  forward_backward, // co-scheduled: forward of (chunk, microbatch), full backward of (second_chunk, second_microbatch)
+  backward,          // input and weight gradients together
+  backward_input,    // dgrad only
+  backward_weight,   // wgrad only
+  forward_backward,  // co-scheduled: forward of (chunk, microbatch), full backward of (second_chunk, second_microbatch)
 };
 
 struct Slot {
@@ -43,9 +52,9 @@ struct ScheduleShape {
 struct Schedule {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   ScheduleShape shape;
-  std::vector<std::vector<Slot>> ranks;        // by pipeline rank
-  int virtual_stages = 1;                      // pieces that the model is cut into
-  std::vector<std::vector<int>> virtual_stage; // [rank][chunk] -> piece, 0 is the first
+  std::vector<std::vector<Slot>> ranks;         // by pipeline rank
+  int virtual_stages = 1;                       // pieces that the model is cut into
+  std::vector<std::vector<int>> virtual_stage;  // [rank][chunk] -> piece, 0 is the first
   // Where a microbatch's pieces live: DualPipe runs the second half of the microbatches in the other direction,
   // through the other copy. For the others every microbatch takes the same way.
   // owner(piece, microbatch) -> (rank, chunk)
@@ -54,12 +63,12 @@ struct Schedule {
     int chunk = 0;
   };
   [[nodiscard]] Place owner(int piece, int microbatch) const;
-  int parameter_copies = 1;                    // DualPipe: 2
+  int parameter_copies = 1;  // DualPipe: 2
 };
 
 struct ScheduleInfo {
   ScheduleKind kind;
-  std::string_view name;        // "1f1b", "zb-h1", ...
+  std::string_view name;  // "1f1b", "zb-h1", ...
   std::string_view summary;
   Result<Schedule> (*make)(const ScheduleShape& shape);
   // Closed-form idle time over ideal time of a rank for equal costs f, b, w per piece and free communication, with a

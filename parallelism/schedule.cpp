@@ -1,0 +1,60 @@
+#include "parallelism/schedule.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "parallelism/schedules/schedules.h"
+
+namespace stepcast::parallelism {
+namespace {
+
+using namespace pipeline;
+
+constexpr std::array table{
+    ScheduleInfo{ScheduleKind::gpipe, "gpipe", "all forwards, then all backwards", &make_gpipe, &bubble_one_pass},
+    ScheduleInfo{ScheduleKind::one_f_one_b, "1f1b", "one forward, one backward; p microbatches in flight",
+                 &make_one_f_one_b, &bubble_one_pass},
+    ScheduleInfo{ScheduleKind::interleaved, "interleaved", "1F1B over several chunks a rank (Megatron-Core)",
+                 &make_interleaved, &bubble_interleaved},
+    ScheduleInfo{ScheduleKind::zb_h1, "zb-h1", "zero-bubble H1: weight gradients fill the tail, memory of 1F1B",
+                 &make_zb_h1, &bubble_zb_h1},
+};
+
+}  // namespace
+
+std::span<const ScheduleInfo> schedules() { return table; }
+
+const ScheduleInfo& info(ScheduleKind kind) {
+  const auto it = std::find_if(table.begin(), table.end(), [kind](const ScheduleInfo& i) { return i.kind == kind; });
+  STEPCAST_ASSERT(it != table.end());
+  return *it;
+}
+
+Result<ScheduleKind> parse_schedule(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ScheduleInfo& i : table) {
+    if (i.name == name) return i.kind;
+    names.emplace_back(i.name);
+  }
+  return make_error(ErrorCode::invalid,
+                    fmt::format("no schedule '{}'; there are {}{}", name.substr(0, 64), fmt::join(names, ", "),
+                                suggestion(name, names)),
+                    "/parallelism/schedule");
+}
+
+Schedule::Place Schedule::owner(int piece, int microbatch) const {
+  const int p = shape.stages;
+  switch (kind) {
+    case ScheduleKind::dualpipe:
+      return microbatch < shape.microbatches / 2 ? Place{piece, 0} : Place{p - 1 - piece, 1};
+    case ScheduleKind::zb_v:
+    case ScheduleKind::dualpipe_v:
+      return piece < p ? Place{piece, 0} : Place{2 * p - 1 - piece, 1};
+    default:
+      return {piece % p, piece / p};
+  }
+}
+
+}  // namespace stepcast::parallelism
