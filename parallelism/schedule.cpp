@@ -20,6 +20,15 @@ constexpr std::array table{
                  &make_interleaved, &bubble_interleaved},
     ScheduleInfo{ScheduleKind::zb_h1, "zb-h1", "zero-bubble H1: weight gradients fill the tail, memory of 1F1B",
                  &make_zb_h1, &bubble_zb_h1},
+    ScheduleInfo{ScheduleKind::zb_v, "zb-v", "zero-bubble V: two pieces a rank, input and weight gradients apart",
+                 &make_zb_v, &bubble_zb_v},
+    ScheduleInfo{ScheduleKind::dualpipe, "dualpipe", "microbatches from both ends, forward and backward paired",
+                 &make_dualpipe, &bubble_dualpipe},
+    ScheduleInfo{ScheduleKind::dualpipe_v, "dualpipe-v", "DualPipe folded into a V: one copy of the parameters",
+                 &make_dualpipe_v, &bubble_dualpipe_v},
+    ScheduleInfo{ScheduleKind::coscheduled, "coscheduled",
+                 "1F1B or interleaved with paired slots that hide all-to-all (Megatron-Core)", &make_coscheduled,
+                 &bubble_coscheduled},
 };
 
 }  // namespace

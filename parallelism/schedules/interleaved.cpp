@@ -78,7 +78,6 @@ Result<Schedule> make_interleaved(const ScheduleShape& shape) {
 
 // (p-1)(f+b+w) of a piece idle, of m v (f+b+w), for groups of p that fill.
 double bubble_interleaved(const ScheduleShape& shape, double /*f*/, double /*b*/, double /*w*/) {
-  if (interleaved_group(shape) != shape.stages || shape.microbatches % shape.stages != 0) return -1;
   return static_cast<double>(shape.stages - 1) / (static_cast<double>(shape.microbatches) * shape.chunks);
 }
 
