@@ -15,10 +15,14 @@ std::size_t index(Category category) { return static_cast<std::size_t>(category)
 
 }  // namespace
 
-PartitionRecorder::PartitionRecorder(const Program& program, const Labels& labels, Ticks step_begin)
-    : program_(program), labels_(labels), step_begin_(step_begin) {
+PartitionRecorder::PartitionRecorder(const Program& program, const Labels& labels, const MessageLog& messages,
+                                     Ticks step_begin)
+    : program_(program),
+      labels_(labels),
+      messages_(messages),
+      step_begin_(step_begin),
+      received_(program.channels.size(), 0) {
   cohorts_.resize(program.cohorts.size());
-  messages_.resize(program.channels.size());
   for (std::size_t c = 0; c < cohorts_.size(); ++c) {
     const std::size_t n = program.cohorts[c].ranks.size();
     Lanes& lanes = cohorts_[c];
@@ -89,21 +93,15 @@ void PartitionRecorder::on_communication(Lanes& lanes, const OpLabel& label, con
   const Instruction& in = *event.instruction;
   OpenIntervals& stream = lanes.streams[static_cast<std::size_t>(in.stream)];
   stream.drop_until(lanes.cursor);
-  if (in.op == Opcode::send) messages_[in.target].emplace_back(event.begin.begin(), event.begin.end());
   if (in.op != Opcode::receive) {
     stream.push().assign(label, event.ready, event.begin, event.end);
     return;
   }
-  auto& queue = messages_[in.target];
-  STEPCAST_ASSERT(!queue.empty());  // engines tell a send before its receive
-  const std::vector<Ticks>& sent = queue.front();
-  const std::vector<std::int32_t>& from = program_.channels[in.target].from_lane;
+  const std::size_t k = received_[in.target]++;
   message_begin_.resize(event.ready.size());
   for (std::size_t l = 0; l < event.ready.size(); ++l) {
-    const Ticks begin = sent[from.empty() ? l : static_cast<std::size_t>(from[l])];
-    message_begin_[l] = std::clamp(begin, event.ready[l], event.end[l]);
+    message_begin_[l] = std::clamp(messages_.begin(in.target, k, l), event.ready[l], event.end[l]);
   }
-  queue.pop_front();
   stream.push().assign(label, event.ready, message_begin_, event.end);
 }
 

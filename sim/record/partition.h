@@ -21,7 +21,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -29,6 +28,7 @@
 #include "sim/program/program.h"
 #include "sim/record/intervals.h"
 #include "sim/record/labels.h"
+#include "sim/record/messages.h"
 #include "sim/record/report.h"
 
 namespace stepcast::sim {
@@ -37,8 +37,8 @@ using StreamIntervals = std::array<OpenIntervals, stream_count>;
 
 class PartitionRecorder {
  public:
-  // Borrows both. Lanes begin at `step_begin`.
-  PartitionRecorder(const Program& program, const Labels& labels, Ticks step_begin);
+  // Borrows all three; `messages` of the same step. Lanes begin at `step_begin`.
+  PartitionRecorder(const Program& program, const Labels& labels, const MessageLog& messages, Ticks step_begin);
 
   // Communication of the step before that is still open at this step's begin.
   void carry(int cohort, StreamIntervals intervals);
@@ -81,11 +81,11 @@ class PartitionRecorder {
 
   const Program& program_;
   const Labels& labels_;
+  const MessageLog& messages_;
   Ticks step_begin_;
   Ticks step_end_ = 0;
   std::vector<Lanes> cohorts_;
-  std::vector<std::deque<std::vector<Ticks>>>
-      messages_;  // by channel: begin of sends not yet received, by sending lane
+  std::vector<std::size_t> received_;  // messages so far, by channel
   std::vector<Ticks> message_begin_;
   std::vector<const IntervalColumn*> open_;  // live columns of the cohort at hand, in order of priority
   std::vector<Segment> gap_;                 // of the lane at hand, what no rule has claimed yet

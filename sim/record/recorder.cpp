@@ -4,9 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "sim/engine/replay.h"
 #include "sim/record/communication.h"
+#include "sim/record/critical_path.h"
 #include "sim/record/labels.h"
 #include "sim/record/memory.h"
+#include "sim/record/messages.h"
 #include "sim/record/partition.h"
 #include "sim/record/statistics.h"
 
@@ -46,8 +49,8 @@ class CarrySink : public Sink {
 
 class StepSink : public Sink {
  public:
-  StepSink(const Program& program, const Labels& labels, Ticks step_begin)
-      : partition(program, labels, step_begin), communication(program, labels), memory(program) {}
+  StepSink(const Program& program, const Labels& labels, const MessageLog& messages, Ticks step_begin)
+      : partition(program, labels, messages, step_begin), communication(program, labels), memory(program) {}
 
   void on_instruction(const InstructionEvent& event) override {
     partition.on_instruction(event);
@@ -89,11 +92,22 @@ Result<StepReport> record_step(const Program& program, const Conditions& conditi
     if (!before) return before.errors();
     begin = before->step_end.back();
   }
-  StepSink sink(program, labels, begin);
+  run.steps = warm + 1;
+  MessageLog messages(program);
+  std::optional<Replay> replay;
+  if (options.critical_path) {
+    auto recorded = Replay::run(program, conditions, run, &messages);
+    if (!recorded) return recorded.errors();
+    replay = std::move(*recorded);
+  } else if (!program.channels.empty()) {
+    run.sink = &messages;
+    const auto sent = run_lockstep(program, conditions, run);
+    if (!sent) return sent.errors();
+  }
+  StepSink sink(program, labels, messages, begin);
   if (warm > 0) {
     for (std::size_t c = 0; c < program.cohorts.size(); ++c) sink.partition.carry(static_cast<int>(c), carry.take(c));
   }
-  run.steps = warm + 1;
   run.sink = &sink;
   const auto result = run_lockstep(program, conditions, run);
   if (!result) return result.errors();
@@ -109,6 +123,10 @@ Result<StepReport> record_step(const Program& program, const Conditions& conditi
   report.memory = sink.memory.peak(conditions, options.step, begin);
   report.executed_flops = sink.communication.executed_flops();
   report.rank_ops = sink.rank_ops;
+  if (!replay) return report;
+  CriticalPath path = critical_path(program, labels, *replay, begin);
+  report.critical_path = std::move(path.hops);
+  for (std::size_t k = 0; k < report.categories.size(); ++k) report.categories[k].critical_path = path.by_category[k];
   return report;
 }
 

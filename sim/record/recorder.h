@@ -1,11 +1,8 @@
 // Turns a recorded step into a StepReport: partition, exposure, memory, critical path.
 //
-// The partition of a rank's step covers [begin of step, end of step) exactly:
-// kernels on the compute stream by class; every gap of the compute stream by
-// what the rank was doing meanwhile, in this order: a transfer in progress
-// (exposed_*), waiting for peers in a collective (wait_*), waiting for a
-// message whose sender has not sent or for the end of the step (bubble),
-// the host (host), nothing known (other).
+// Every rank's step is partitioned exactly, by the rules in sim/record/partition.h;
+// memory peaks, communication accounts and the critical path stand beside it.
+// Steps are never stored: the step is evaluated again with recorders listening.
 #pragma once
 
 #include <vector>
@@ -19,27 +16,29 @@
 namespace stepcast::sim {
 
 struct RecordOptions {
-  std::uint64_t step = 0;          // the sampled step to replay
-  int warm_steps = 1;              // consecutive steps before it
+  std::uint64_t step = 0;  // the step to replay: the last that the fast pass simulated, first_step + steps - 1
+  int warm_steps = 1;      // consecutive steps before it, as many as there are
   bool critical_path = true;
 };
 
 // Replays one sampled step with recording on; the same bits as the fast pass.
-[[nodiscard]] Result<StepReport> record_step(const Program& program, const Conditions& conditions, const RecordOptions& options);
+[[nodiscard]] Result<StepReport> record_step(const Program& program, const Conditions& conditions,
+                                             const RecordOptions& options);
 
 // One op of a chosen rank, for traces and the op DAG.
 struct TimelineOp {
   RankId rank;
   std::int32_t cohort = 0, call = 0, pc = 0, instance = -1;
   std::uint64_t ordinal = 0;
+  float rows = 0;  // of the instruction's load
   Ticks host = 0, ready = 0, begin = 0, end = 0;
 };
 struct Timeline {
   Ticks step_begin = 0, step_end = 0;
   std::vector<RankId> ranks;
-  std::vector<TimelineOp> ops;     // rank by rank, in issue order
+  std::vector<TimelineOp> ops;  // rank by rank, in issue order
 };
-[[nodiscard]] Result<Timeline> record_timeline(const Program& program, const Conditions& conditions, const RecordOptions& options,
-                                               const std::vector<RankId>& ranks);
+[[nodiscard]] Result<Timeline> record_timeline(const Program& program, const Conditions& conditions,
+                                               const RecordOptions& options, const std::vector<RankId>& ranks);
 
 }  // namespace stepcast::sim

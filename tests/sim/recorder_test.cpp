@@ -26,11 +26,12 @@ Ticks sum(const Partition& p) { return std::accumulate(p.begin(), p.end(), Ticks
 // Tells one event a row to the recorders of a program with one cohort.
 struct Session {
   explicit Session(const Program& p, Ticks begin = 0)
-      : program(p), labels(p), partition(p, labels, begin), communication(p, labels) {}
+      : program(p), labels(p), messages(p), partition(p, labels, messages, begin), communication(p, labels) {}
 
   void tell(int cohort_index, int pc, Times times) {
     if (times.host.empty()) times.host.assign(times.end.size(), 0);
     const InstructionEvent e = event(program, cohort_index, pc, times);
+    messages.on_instruction(e);
     partition.on_instruction(e);
     communication.on_instruction(e, partition.message_begin());
   }
@@ -38,6 +39,7 @@ struct Session {
 
   const Program& program;
   Labels labels;
+  MessageLog messages;
   PartitionRecorder partition;
   CommunicationRecorder communication;
 };
