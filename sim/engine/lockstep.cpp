@@ -8,8 +8,13 @@ namespace stepcast::sim {
 
 Result<RunResult> run_lockstep(const Program& program, const Conditions& conditions, const RunOptions& options) {
   if (options.sink != nullptr) return run_recorded(program, conditions, options);
+  return run_silent(program, conditions, options, kernels());
+}
+
+Result<RunResult> run_silent(const Program& program, const Conditions& conditions, const RunOptions& options,
+                             const Kernels& kernels) {
   if (Errors errors = check_run(program, conditions, options); !errors.empty()) return errors;
-  Machine machine(program, conditions, kernels());
+  Machine machine(program, conditions, kernels);
   RunResult result;
   for (int i = 0; i < options.steps; ++i) {
     const Status status = machine.run_step(options.first_step + static_cast<std::uint64_t>(i), false);

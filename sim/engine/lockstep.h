@@ -35,8 +35,9 @@ struct RunResult {
 };
 
 // The end of a lane's step is the largest tail of its streams except dp (parameter gathers run into the next step)
-// and copy, and of its host. Fails with `invalid` when ranks wait for each other for ever, naming the cohorts and
-// what they wait for.
+// and copy, and of its host. Messages and joins are waited for by whole cohorts: lanes that could go on while others of
+// their cohort wait do not, which changes no time, but a program that only completes that way is refused. Fails with
+// `invalid` when ranks wait for each other for ever, naming the cohorts and what they wait for.
 [[nodiscard]] Result<RunResult> run_lockstep(const Program& program, const Conditions& conditions,
                                              const RunOptions& options);
 

@@ -153,8 +153,8 @@ void Machine::advance(std::size_t c) {
   }
 }
 
-// Issues instructions past the obstacle until one gives something to another cohort. False when none does.
-bool Machine::look_ahead(std::size_t c) {
+// Issues instructions past the obstacle until one gives something to a cohort that may wait for it.
+void Machine::look_ahead(std::size_t c) {
   Cursor& cursor = cursors_[c];
   const std::size_t calls = program_->cohorts[c].calls.size();
   while (cursor.call < calls) {
@@ -173,18 +173,16 @@ bool Machine::look_ahead(std::size_t c) {
       }
       cursor.counted = false;
       backlogs_[c].issue(issued);
-      const auto emitted = backlogs_[c].take_emitted();
-      for (const Instruction* e : emitted) wake(c, *e);
-      if (!emitted.empty()) {
+      wake_emitted(c);
+      if (!runnable_.empty()) {
         ++cursor.pc;
-        return true;
+        return;
       }
     }
     cursor.call_ordinal += a.size;
     cursor.pc = 0;
     ++cursor.call;
   }
-  return false;
 }
 
 std::string Machine::waiting(std::size_t c) const {

@@ -58,7 +58,7 @@ class Machine {
   void finish(std::size_t cohort, const Instruction& in, const Ticks* end);
   void wake(std::size_t from, const Instruction& emitted);
   void wake_emitted(std::size_t cohort);
-  bool look_ahead(std::size_t cohort);
+  void look_ahead(std::size_t cohort);
   std::size_t number(std::size_t cohort, const Instruction& in);
   [[nodiscard]] bool done(std::size_t cohort) const;
   [[nodiscard]] std::string waiting(std::size_t cohort) const;
@@ -76,6 +76,10 @@ class Machine {
 
 // Appends the step that the machine has just run to the result.
 void add_step(const Program& program, const Machine& machine, RunResult& result);
+
+// run_lockstep without a sink, on a chosen instruction set.
+[[nodiscard]] Result<RunResult> run_silent(const Program& program, const Conditions& conditions,
+                                           const RunOptions& options, const Kernels& kernels);
 
 // run_lockstep with a sink.
 [[nodiscard]] Result<RunResult> run_recorded(const Program& program, const Conditions& conditions,

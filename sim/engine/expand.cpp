@@ -1,0 +1,203 @@
+// From a program to a stored graph, instruction by instruction and lane by lane.
+
+#include <algorithm>
+
+#include "sim/engine/oracle.h"
+
+namespace stepcast::sim {
+namespace {
+
+constexpr std::uint32_t nobody = 0xffffffff;
+
+// One cohort's ranks while its instructions are turned into ops: who wrote last what the next one reads.
+struct Writers {
+  std::vector<std::uint32_t> streams, slots;  // op of lane 0; nobody: never written
+  std::uint32_t host = nobody;
+  Ticks host_add = 0;  // issued since
+};
+
+class Expander {
+ public:
+  Expander(const Program& program, const Conditions& conditions, const RunOptions& options)
+      : program_(program), conditions_(conditions), options_(options) {}
+
+  Result<Expansion> run() && {
+    std::vector<Writers> writers(program_.cohorts.size());
+    for (std::size_t c = 0; c < writers.size(); ++c) {
+      writers[c].streams.assign(stream_count, nobody);
+      writers[c].slots.assign(static_cast<std::size_t>(program_.cohorts[c].slots), nobody);
+      writers[c].host = add_lanes(c);
+      out_.host_start.push_back(writers[c].host);
+    }
+    for (int i = 0; i < options_.steps; ++i) {
+      step_ = options_.first_step + static_cast<std::uint64_t>(i);
+      out_.first.emplace_back(program_.cohorts.size());
+      sends_.assign(program_.channels.size(), {});
+      receives_.assign(program_.channels.size(), {});
+      joins_.assign(program_.joins.size(), {});
+      for (std::size_t j = 0; j < joins_.size(); ++j) joins_[j].resize(program_.joins[j].cohorts.size());
+      for (std::size_t c = 0; c < writers.size(); ++c) expand_step(c, writers[c]);
+      connect_messages();
+      connect_joins();
+    }
+    auto graph = std::move(builder_).build();
+    if (!graph) return graph.errors();
+    out_.graph = *std::move(graph);
+    return std::move(out_);
+  }
+
+ private:
+  struct Member {
+    std::uint32_t first;
+    bool largest;
+  };
+
+  [[nodiscard]] std::size_t lanes(std::size_t c) const { return program_.cohorts[c].ranks.size(); }
+
+  std::uint32_t add_lanes(std::size_t c) {
+    const std::uint32_t first = builder_.add_op(0);
+    for (std::size_t i = 1; i < lanes(c); ++i) builder_.add_op(0);
+    return first;
+  }
+
+  void expand_step(std::size_t c, Writers& w) {
+    const Cohort& cohort = program_.cohorts[c];
+    w.host_add += cohort.step_host_ticks;
+    bool first = true;
+    std::uint64_t ordinal = 0;
+    for (const Call& call : cohort.calls) {
+      for (const Instruction& in : cohort.bodies[call.body].instructions) {
+        const int instance = (in.flags & flag_second_instance) != 0 ? call.second_instance : call.instance;
+        const std::uint32_t op = add_ops(c, in, instance, ordinal++);
+        if (first) out_.first.back()[c] = op;
+        first = false;
+        depend(c, in, op, w);
+        meet(c, in, op);
+      }
+    }
+  }
+
+  // One op a lane, with its duration.
+  std::uint32_t add_ops(std::size_t c, const Instruction& in, int instance, std::uint64_t ordinal) {
+    const Cohort& cohort = program_.cohorts[c];
+    rows_.assign(lanes(c), 0.0F);
+    if (in.load != none16) conditions_.loads->rows(step_, in.load, static_cast<int>(c), instance, rows_);
+    std::uint32_t first = nobody;
+    for (std::size_t i = 0; i < lanes(c); ++i) {
+      Ticks duration = 0;
+      if (in.op == Opcode::host_sync) {
+        duration = cohort.sync_ticks;
+      } else if (in.op != Opcode::receive) {
+        const RankId rank = cohort.ranks[i];
+        const double slow = conditions_.slow_by_rank.empty()
+                                ? 1.0
+                                : static_cast<double>(conditions_.slow_by_rank[static_cast<std::size_t>(rank.value)]);
+        double noise = 1.0;
+        if (conditions_.kernel_sigma > 0) {
+          noise = noise_factor(noise_key(conditions_.seed, step_, rank), ordinal, conditions_.kernel_sigma);
+        }
+        duration = duration_ticks(cohort.costs[in.cost], static_cast<double>(rows_[i]), slow, noise);
+      }
+      const std::uint32_t op = builder_.add_op(duration);
+      if (i == 0) first = op;
+    }
+    return first;
+  }
+
+  void connect_lanes(std::size_t c, std::uint32_t from, std::uint32_t to, Ticks delay = 0) {
+    if (from == nobody) return;
+    for (std::uint32_t i = 0; i < lanes(c); ++i) builder_.add_edge(from + i, to + i, delay);
+  }
+
+  void depend(std::size_t c, const Instruction& in, std::uint32_t op, Writers& w) {
+    const bool sync = in.op == Opcode::host_sync;
+    for (std::size_t s = 0; s < stream_count; ++s) {
+      const bool own = !sync && s == static_cast<std::size_t>(in.stream);
+      if (own || ((in.wait_streams >> s) & 1U) != 0) connect_lanes(c, w.streams[s], op);
+    }
+    if (in.wait_slot != none16) connect_lanes(c, w.slots[in.wait_slot], op);
+    if (sync) {
+      connect_lanes(c, w.host, op, w.host_add);
+      w.host = op;
+      w.host_add = 0;
+    } else {
+      if ((in.flags & flag_no_launch) == 0) {
+        w.host_add += program_.cohorts[c].launch_ticks;
+        connect_lanes(c, w.host, op, w.host_add);
+      }
+      w.streams[static_cast<std::size_t>(in.stream)] = op;
+    }
+    if (in.record_slot != none16) w.slots[in.record_slot] = op;
+  }
+
+  void meet(std::size_t c, const Instruction& in, std::uint32_t op) {
+    const bool largest = (in.flags & flag_largest) != 0;
+    if (in.op == Opcode::send) sends_[in.target].push_back(op);
+    if (in.op == Opcode::receive) receives_[in.target].push_back(op);
+    if (in.op == Opcode::collective) {
+      const GroupClass& group = program_.cohorts[c].groups[in.target];
+      const auto size = static_cast<std::size_t>(group.group_size);
+      for (std::size_t i = 0; i < group.lanes.size(); ++i) {
+        builder_.set_group(op + static_cast<std::uint32_t>(group.lanes[i]),
+                           next_group_ + static_cast<std::uint32_t>(i / size), largest);
+      }
+      next_group_ += static_cast<std::uint32_t>(group.lanes.size() / size);
+    }
+    if (in.op == Opcode::join) {
+      const auto& cohorts = program_.joins[in.target].cohorts;
+      const auto member = std::find(cohorts.begin(), cohorts.end(), static_cast<std::int32_t>(c)) - cohorts.begin();
+      joins_[in.target][static_cast<std::size_t>(member)].push_back({op, largest});
+    }
+  }
+
+  void connect_messages() {
+    for (std::size_t i = 0; i < sends_.size(); ++i) {
+      const Channel& channel = program_.channels[i];
+      for (std::size_t k = 0; k < sends_[i].size(); ++k) {
+        for (std::uint32_t lane = 0; lane < lanes(static_cast<std::size_t>(channel.to)); ++lane) {
+          const auto from = channel.from_lane.empty() ? lane : static_cast<std::uint32_t>(channel.from_lane[lane]);
+          builder_.add_edge(sends_[i][k] + from, receives_[i][k] + lane, 0, true);
+        }
+      }
+    }
+  }
+
+  void connect_joins() {
+    for (std::size_t j = 0; j < joins_.size(); ++j) {
+      const JoinClass& join = program_.joins[j];
+      std::uint32_t groups = 1;
+      for (const auto& group_of_lane : join.group_of_lane) {
+        for (std::int32_t group : group_of_lane) groups = std::max(groups, static_cast<std::uint32_t>(group) + 1);
+      }
+      for (std::size_t k = 0; k < joins_[j][0].size(); ++k) {
+        for (std::size_t m = 0; m < join.cohorts.size(); ++m) {
+          const Member& member = joins_[j][m][k];
+          for (std::uint32_t i = 0; i < lanes(static_cast<std::size_t>(join.cohorts[m])); ++i) {
+            const auto group = join.group_of_lane.empty() ? 0U : static_cast<std::uint32_t>(join.group_of_lane[m][i]);
+            builder_.set_group(member.first + i, next_group_ + group, member.largest);
+          }
+        }
+        next_group_ += groups;
+      }
+    }
+  }
+
+  const Program& program_;
+  const Conditions& conditions_;
+  const RunOptions& options_;
+  std::uint64_t step_ = 0;
+  OpGraphBuilder builder_;
+  Expansion out_;
+  std::vector<std::vector<std::uint32_t>> sends_, receives_;  // by channel: ops of lane 0, in this step
+  std::vector<std::vector<std::vector<Member>>> joins_;       // by class and member
+  std::vector<float> rows_;
+  std::uint32_t next_group_ = 0;
+};
+
+}  // namespace
+
+Result<Expansion> expand(const Program& program, const Conditions& conditions, const RunOptions& options) {
+  return Expander(program, conditions, options).run();
+}
+
+}  // namespace stepcast::sim
