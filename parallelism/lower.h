@@ -23,10 +23,10 @@ struct LoweredStep {
   Layout layout;
   Schedule schedule;
   StageSplit split;
-  std::unique_ptr<Routing> routing;   // null for dense models
-  int microbatches = 1;               // per pipeline
-  std::vector<DeviceId> placement;    // rank -> device
-  double ideal_bubble = 0;            // closed form, share of a rank's ideal time; negative: none
+  std::unique_ptr<Routing> routing;  // null for dense models
+  int microbatches = 1;              // per pipeline
+  std::vector<DeviceId> placement;   // rank -> device
+  double ideal_bubble = 0;           // closed form, share of a rank's ideal time; negative: none
   double parameters_per_rank_max = 0;
   std::map<std::string, topology::GroupSpan> spans;  // by group class: how its groups lie on the fabric (the widest)
   std::vector<std::string> assumptions;

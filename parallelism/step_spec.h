@@ -22,29 +22,29 @@ enum class RecomputeMode : unsigned char { none, full, selective };
 enum class Packing : unsigned char { packed, padded };
 
 struct Recipe {
-  std::string name = "bf16";     // bf16 | fp16 | fp8-tensorwise | fp8-blockwise | mxfp8 | nvfp4
+  std::string name = "bf16";                             // bf16 | fp16 | fp8-tensorwise | fp8-blockwise | mxfp8 | nvfp4
   topology::Precision gemm = topology::Precision::bf16;  // of the linear layers; attention, router, logits stay BF16
-  double gradient_bytes = 4;       // accumulation buffer, per parameter
-  double reduce_bytes = 4;         // on the wire
-  double parameter_bytes = 2;      // model copy and its gather
-  double optimizer_bytes = 12;     // master weights and moments, per owned parameter
-  double activation_bytes = 2;     // kept for backward, inputs of quantised GEMMs
+  double gradient_bytes = 4;                             // accumulation buffer, per parameter
+  double reduce_bytes = 4;                               // on the wire
+  double parameter_bytes = 2;                            // model copy and its gather
+  double optimizer_bytes = 12;                           // master weights and moments, per owned parameter
+  double activation_bytes = 2;                           // kept for backward, inputs of quantised GEMMs
 };
 
 struct Recompute {
   RecomputeMode mode = RecomputeMode::none;
-  std::vector<std::string> modules;   // selective
-  std::string method = "uniform";     // full: uniform | block
-  int block_layers = 0;               // full, block: layers a stage; 0: all
+  std::vector<std::string> modules;  // selective
+  std::string method = "uniform";    // full: uniform | block
+  int block_layers = 0;              // full, block: layers a stage; 0: all
 };
 
 struct Workload {
   int sequence_length = 0;
-  int global_batch = 0;               // sequences a step
+  int global_batch = 0;  // sequences a step
   int micro_batch = 1;
   Packing packing = Packing::packed;
   std::vector<double> document_lengths;  // tokens; empty: one document a sequence
-  int steps = 1;                      // sampled
+  int steps = 1;                         // sampled
 };
 
 struct Overlap {
@@ -80,7 +80,7 @@ struct StepSpec {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   int schedule_group = 0;
   Sharding sharding = Sharding::zero1;
-  int shard_group = 0;                // hsdp
+  int shard_group = 0;  // hsdp
   bool sequence_parallel = false;
   CpKind cp_kind = CpKind::ring;
   std::vector<int> stage_layers;
@@ -89,7 +89,7 @@ struct StepSpec {
   Recipe recipe;
   Recompute recompute;
   RoutingSpec routing;
-  int node_limit = 0;                 // domains a token may reach; 0: none
+  int node_limit = 0;  // domains a token may reach; 0: none
   SoftwareProfile software;
   Overlap overlap;
   Runtime runtime;

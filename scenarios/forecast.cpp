@@ -108,7 +108,8 @@ models::Documents effective_documents(const StepSpec& spec) {
   if (lengths.empty()) return models::one_sequence(s, spec.model.window);
   models::Documents d = models::make_documents(lengths, spec.model.window, s);
   // Packed: documents fill the sequence. Padded: a sequence holds one document of the mean length.
-  const double scale = spec.workload.packing == parallelism::Packing::packed ? s / d.tokens : 1.0 / static_cast<double>(lengths.size());
+  const double scale =
+      spec.workload.packing == parallelism::Packing::packed ? s / d.tokens : 1.0 / static_cast<double>(lengths.size());
   d.tokens *= scale;
   d.sum_of_squares *= scale;
   d.sum_windowed *= scale;
@@ -127,7 +128,8 @@ Utilisation utilisation(const StepSpec& spec, const models::Documents& sequence,
   u.executed_flops = executed;
   u.hfu = executed / base;
   u.convention = std::string(models::name(models::Convention::attention_causal));
-  for (const auto convention : {models::Convention::attention_causal, models::Convention::attention_full, models::Convention::six_nd_active}) {
+  for (const auto convention :
+       {models::Convention::attention_causal, models::Convention::attention_full, models::Convention::six_nd_active}) {
     models::FlopOptions options;
     options.convention = convention;
     const double total = models::flops(spec.model, sequence, options).total() * spec.workload.global_batch;
@@ -142,7 +144,8 @@ std::string span_words(const std::map<std::string, topology::GroupSpan>& spans, 
   const auto found = spans.find(group);
   if (found == spans.end()) return "pipeline neighbours";
   const auto& s = found->second;
-  return s.inside_domain() ? fmt::format("{} ranks in one NVLink domain", s.ranks) : fmt::format("{} ranks over {} NVLink domains", s.ranks, s.domains);
+  return s.inside_domain() ? fmt::format("{} ranks in one NVLink domain", s.ranks)
+                           : fmt::format("{} ranks over {} NVLink domains", s.ranks, s.domains);
 }
 
 std::vector<CommunicationRow> communication(const sim::StepReport& report, const LoweredStep& lowered) {
@@ -162,10 +165,12 @@ std::vector<CommunicationRow> communication(const sim::StepReport& report, const
       const auto span = lowered.spans.find(c.group);
       const int ranks = span == lowered.spans.end() ? 2 : span->second.ranks;
       double factor = 1;
-      for (const auto kind : {topology::Collective::all_reduce, topology::Collective::all_gather, topology::Collective::reduce_scatter, topology::Collective::all_to_all}) {
+      for (const auto kind : {topology::Collective::all_reduce, topology::Collective::all_gather,
+                              topology::Collective::reduce_scatter, topology::Collective::all_to_all}) {
         if (c.collective == topology::name(kind)) factor = topology::busbw_factor(kind, ranks);
       }
-      if (c.collective == "dispatch" || c.collective == "combine") factor = topology::busbw_factor(topology::Collective::all_to_all, ranks);
+      if (c.collective == "dispatch" || c.collective == "combine")
+        factor = topology::busbw_factor(topology::Collective::all_to_all, ranks);
       row.algbw_gb_per_s = row.payload_bytes / row.raw_s / 1e9;
       row.busbw_gb_per_s = row.algbw_gb_per_s * factor;
     }
@@ -191,7 +196,8 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   for (std::size_t k = 0; k < samples.seconds.size(); ++k) {
     if (samples.seconds[k] >= 0) finished.emplace_back(samples.seconds[k], static_cast<int>(k));
   }
-  if (finished.empty()) return make_error(ErrorCode::infeasible, "interrupted before the first sampled step was simulated");
+  if (finished.empty())
+    return make_error(ErrorCode::infeasible, "interrupted before the first sampled step was simulated");
   std::sort(finished.begin(), finished.end());
   const int median = finished[(finished.size() - 1) / 2].second;
 
@@ -217,14 +223,16 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   f.tokens_per_step = sequence.tokens * spec.workload.global_batch;
   f.slots_per_step = static_cast<double>(spec.workload.sequence_length) * spec.workload.global_batch;
   f.moe = spec.model.is_moe();
-  const auto moe_layers = std::count_if(spec.model.layers.begin(), spec.model.layers.end(), [](const auto& l) { return l.ffn == models::FfnKind::moe; });
+  const auto moe_layers = std::count_if(spec.model.layers.begin(), spec.model.layers.end(),
+                                        [](const auto& l) { return l.ffn == models::FfnKind::moe; });
   f.assignments_per_step = f.moe ? f.tokens_per_step * spec.model.moe.top_k * static_cast<double>(moe_layers) : 0;
   f.utilisation = utilisation(spec, sequence, report->executed_flops, f.step_time.mean_s);
   for (int c = 0; c < sim::category_count; ++c) {
     f.breakdown[sim::name(static_cast<sim::Category>(c))] = report->categories[static_cast<std::size_t>(c)];
   }
   f.communication = communication(*report, lowered);
-  f.bubble_fraction = static_cast<double>(report->categories[static_cast<std::size_t>(sim::Category::bubble)].mean) / static_cast<double>(report->duration);
+  f.bubble_fraction = static_cast<double>(report->categories[static_cast<std::size_t>(sim::Category::bubble)].mean) /
+                      static_cast<double>(report->duration);
   if (lowered.ideal_bubble >= 0) f.ideal_bubble_fraction = lowered.ideal_bubble / (1 + lowered.ideal_bubble);
   f.memory = memory_account(report->memory, spec);
   if (lowered.routing) f.expert_load = lowered.routing->load_of_step(record.step, 4);
@@ -235,8 +243,9 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   f.warnings.insert(f.warnings.end(), lowered.warnings.begin(), lowered.warnings.end());
   if (!f.memory.fits) {
     if (!options.ignore_memory) return memory_error(f.memory, spec);
-    f.warnings.push_back(fmt::format("the layout does not fit: {:.1f} GiB of {:.1f} GiB; forecast anyway (--ignore-memory)",
-                                     f.memory.peak_bytes / gib(1).value, f.memory.limit_bytes / gib(1).value));
+    f.warnings.push_back(
+        fmt::format("the layout does not fit: {:.1f} GiB of {:.1f} GiB; forecast anyway (--ignore-memory)",
+                    f.memory.peak_bytes / gib(1).value, f.memory.limit_bytes / gib(1).value));
   }
   f.engine.devices = spec.cluster.devices;
   f.engine.rank_ops = lowered.program.rank_ops();

@@ -15,7 +15,7 @@
 namespace stepcast::scenarios {
 
 struct ForecastOptions {
-  int threads = 0;                // 0: the processors that the process is bound to
+  int threads = 0;  // 0: the processors that the process is bound to
   bool ignore_memory = false;
   bool critical_path = true;
   std::function<void(int done, int total)> progress;  // called from one thread at a time
@@ -24,15 +24,15 @@ struct ForecastOptions {
 
 struct StepTimeStats {
   double mean_s = 0, p50_s = 0, min_s = 0, max_s = 0;
-  double p95_s = -1, p99_s = -1;   // negative: too few samples (100 and 500)
+  double p95_s = -1, p99_s = -1;  // negative: too few samples (100 and 500)
   int samples = 0;
 };
 
 struct Utilisation {
   double mfu = 0, hfu = 0;
-  double model_flops = 0, executed_flops = 0;   // per step
+  double model_flops = 0, executed_flops = 0;  // per step
   std::string convention;
-  double peak_flops_per_device = 0;             // of the lowest precision in which GEMMs run
+  double peak_flops_per_device = 0;  // of the lowest precision in which GEMMs run
   std::string peak_precision;
   double bf16_peak_flops_per_device = 0;
   struct ByConvention {
@@ -44,7 +44,7 @@ struct Utilisation {
 
 struct EngineStats {
   int devices = 0;
-  std::int64_t rank_ops = 0;        // of one step
+  std::int64_t rank_ops = 0;  // of one step
   double wall_s = 0, cpu_s = 0, rank_ops_per_s = 0;
   int threads = 1;
   std::int64_t peak_rss_bytes = 0;
@@ -68,10 +68,10 @@ struct MemoryAccount {
 struct Forecast {
   Scenario scenario;
   StepTimeStats step_time;
-  std::vector<double> samples_s;      // by sampled step
-  double tokens_per_step = 0;         // effective
-  double slots_per_step = 0;          // sequence slots, padding included
-  double assignments_per_step = 0;    // tokens x top_k x MoE layers
+  std::vector<double> samples_s;    // by sampled step
+  double tokens_per_step = 0;       // effective
+  double slots_per_step = 0;        // sequence slots, padding included
+  double assignments_per_step = 0;  // tokens x top_k x MoE layers
   Utilisation utilisation;
   std::map<std::string, sim::CategoryStats> breakdown;
   std::vector<CommunicationRow> communication;
@@ -80,10 +80,10 @@ struct Forecast {
   bool moe = false;
   parallelism::ExpertLoad expert_load;
   std::string stage_split;
-  sim::StepReport report;             // of the median sampled step
+  sim::StepReport report;  // of the median sampled step
   EngineStats engine;
   std::vector<std::string> assumptions, warnings;
-  bool interrupted = false;           // some sampled steps are missing
+  bool interrupted = false;  // some sampled steps are missing
 };
 
 // Fails with `infeasible` when the memory does not fit and ignore_memory is off: the error names the largest parts.

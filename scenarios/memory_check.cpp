@@ -13,7 +13,8 @@ constexpr std::size_t named_parts = 4;
 double in_gib(double bytes) { return bytes / gib(1).value; }
 
 bool is_static(const std::string& part) {
-  return part == "weights" || part == "gradients" || part == "optimizer" || part == "context" || part == "gathered_parameters";
+  return part == "weights" || part == "gradients" || part == "optimizer" || part == "context" ||
+         part == "gathered_parameters";
 }
 
 }  // namespace
@@ -44,9 +45,10 @@ Error memory_error(const MemoryAccount& account, const parallelism::StepSpec& sp
   for (std::size_t i = 0; i < std::min(named_parts, parts.size()); ++i) {
     largest += fmt::format("{}{} {:.1f} GiB", i == 0 ? "" : ", ", parts[i].second, in_gib(parts[i].first));
   }
-  return make_error(ErrorCode::infeasible,
-                    fmt::format("out of memory: rank {} needs {:.1f} GiB, {} has {:.1f} GiB; largest: {}; --ignore-memory forecasts it anyway",
-                                account.peak_rank, in_gib(account.peak_bytes), spec.cluster.device.name, in_gib(account.limit_bytes), largest));
+  return make_error(ErrorCode::infeasible, fmt::format("out of memory: rank {} needs {:.1f} GiB, {} has {:.1f} GiB; "
+                                                       "largest: {}; --ignore-memory forecasts it anyway",
+                                                       account.peak_rank, in_gib(account.peak_bytes),
+                                                       spec.cluster.device.name, in_gib(account.limit_bytes), largest));
 }
 
 }  // namespace stepcast::scenarios

@@ -20,9 +20,9 @@ constexpr const char* part_attention = "activations.attention";
 constexpr double bf16_bytes = 2;
 
 struct Widths {
-  double q = 0, k = 0, v = 0;   // per rank, all its heads
-  double heads = 0;             // per rank
-  double qk_dim = 0, v_dim = 0; // of one head
+  double q = 0, k = 0, v = 0;    // per rank, all its heads
+  double heads = 0;              // per rank
+  double qk_dim = 0, v_dim = 0;  // of one head
 };
 
 Widths widths(const StageContext& ctx) {
@@ -58,7 +58,9 @@ AffineTime core_time(const StageContext& ctx, double flops, double sequence, boo
   const auto& map = ctx.software().attention;
   const auto by_device = map.find(device.name);
   const auto general = map.find("default");
-  std::string generation = by_device != map.end() ? by_device->second : general != map.end() ? general->second : device.default_attention;
+  std::string generation = by_device != map.end() ? by_device->second
+                           : general != map.end() ? general->second
+                                                  : device.default_attention;
   if (!device.attention.contains(generation)) generation = device.default_attention;
   topology::AttentionShape shape;
   shape.flops_forward = flops;
@@ -126,9 +128,11 @@ void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pa
       ring_core(ctx, flops, sequence, pass, kv_bytes);
       return;
     case CpKind::all_gather:
-      if (split) exchange_cp(ctx, Collective::all_gather, "cp_kv_gather", kv_bytes / (is_forward(pass) ? 1 : 2) * ctx.layout.cp);
+      if (split)
+        exchange_cp(ctx, Collective::all_gather, "cp_kv_gather", kv_bytes / (is_forward(pass) ? 1 : 2) * ctx.layout.cp);
       core_kernel(ctx, name, flops, sequence / ctx.layout.cp, !is_forward(pass), pass);
-      if (split && !is_forward(pass)) exchange_cp(ctx, Collective::reduce_scatter, "cp_kv_gradient", kv_bytes / 2 * ctx.layout.cp);
+      if (split && !is_forward(pass))
+        exchange_cp(ctx, Collective::reduce_scatter, "cp_kv_gradient", kv_bytes / 2 * ctx.layout.cp);
       return;
     case CpKind::all_to_all:
     case CpKind::all_to_all_ring:
@@ -175,7 +179,8 @@ void forward_projections(StageContext& ctx, const Widths& w, Pass pass) {
   ctx.linear(pass, "qkv", t, w.q + w.k + w.v + gate, h);
   ctx.save(pass, part_attention, "qkv", t * gate * bf16_bytes);
   if (a.qk_norm) ctx.elementwise(pass, "qk_norm", Category::memory_bound, 2 * t * (w.q + w.k) * bf16_bytes, 2);
-  if (!model.learned_positions) ctx.elementwise(pass, "rope", Category::memory_bound, rope * t * (w.q + w.k) * bf16_bytes);
+  if (!model.learned_positions)
+    ctx.elementwise(pass, "rope", Category::memory_bound, rope * t * (w.q + w.k) * bf16_bytes);
   ctx.save(pass, part_attention, "qkv", t * (w.q + w.k + w.v) * bf16_bytes);
 }
 
@@ -214,10 +219,12 @@ void backward_projections(StageContext& ctx, const Widths& w, Pass pass) {
       ctx.elementwise(pass, "rope.backward", Category::memory_bound, rope * t * (w.q + w.k) * bf16_bytes);
       ctx.release(part_attention, t * (w.q + w.k + w.v + gate) * bf16_bytes);
     }
-    if (a.qk_norm) ctx.elementwise(pass, "qk_norm.backward", Category::memory_bound, 3 * t * (w.q + w.k) * bf16_bytes, 2);
+    if (a.qk_norm)
+      ctx.elementwise(pass, "qk_norm.backward", Category::memory_bound, 3 * t * (w.q + w.k) * bf16_bytes, 2);
   }
   ctx.linear(pass, "qkv", t, w.q + w.k + w.v + gate, h);
-  if (has_dgrad(pass) && model.learned_positions) ctx.release(part_attention, t * (w.q + w.k + w.v + gate) * bf16_bytes);
+  if (has_dgrad(pass) && model.learned_positions)
+    ctx.release(part_attention, t * (w.q + w.k + w.v + gate) * bf16_bytes);
 }
 
 // Bytes kept for the core's backward and the output projection: the output and the log-sum-exp; unfused kernels keep
@@ -229,7 +236,9 @@ double core_scores(const StageContext& ctx, const Widths& w) {
   const auto& map = ctx.software().attention;
   const auto by_device = map.find(ctx.device().name);
   const auto general = map.find("default");
-  const std::string generation = by_device != map.end() ? by_device->second : general != map.end() ? general->second : "";
+  const std::string generation = by_device != map.end() ? by_device->second
+                                 : general != map.end() ? general->second
+                                                        : "";
   if (generation != "unfused") return 0;
   return 5 * w.heads * ctx.documents.sum_of_squares / ctx.layout.cp;
 }

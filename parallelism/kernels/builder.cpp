@@ -53,8 +53,9 @@ void CohortBuilder::push(sim::Opcode opcode, sim::Stream stream, const topology:
   instruction.op = opcode;
   instruction.stream = stream;
   instruction.wait_streams = waits;
-  instruction.flags = static_cast<std::uint8_t>((launch && !graph_ ? 0 : sim::flag_no_launch) | (largest ? sim::flag_largest : 0) |
-                                                (second_ ? sim::flag_second_instance : 0));
+  instruction.flags =
+      static_cast<std::uint8_t>((launch && !graph_ ? 0 : sim::flag_no_launch) | (largest ? sim::flag_largest : 0) |
+                                (second_ ? sim::flag_second_instance : 0));
   instruction.wait_slot = index16(wait_slot);
   instruction.record_slot = index16(record_slot);
   instruction.cost = index16(static_cast<int>(cohort_.costs.size()) - 1);
@@ -75,8 +76,8 @@ void CohortBuilder::compute(const OpSpec& op) {
   int slot = op.wait_slot;
   if (pending_slot_ >= 0 && slot >= 0) {
     // Two slots: a zero-length instruction takes the second one.
-    push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(),
-         0, pending_slot_, -1, -1, -1, false, false);
+    push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(), 0, pending_slot_, -1, -1,
+         -1, false, false);
   } else if (pending_slot_ >= 0) {
     slot = pending_slot_;
   }
@@ -109,8 +110,8 @@ void CohortBuilder::collective(const CommSpec& op) {
 }
 
 void CohortBuilder::send(const CommSpec& op) {
-  push(sim::Opcode::send, sim::Stream::pp_send, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, op.wait_slot,
-       op.record_slot, op.target, op.load, op.launch, false);
+  push(sim::Opcode::send, sim::Stream::pp_send, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams,
+       op.wait_slot, op.record_slot, op.target, op.load, op.launch, false);
 }
 
 void CohortBuilder::receive(const CommSpec& op) {
@@ -127,8 +128,8 @@ void CohortBuilder::host_sync(std::string name, std::uint8_t wait_streams) {
   sim::Work work;
   work.name = std::move(name);
   work.category = sim::Category::host;
-  push(sim::Opcode::host_sync, sim::Stream::compute, {}, sim::NoiseKind::none, std::move(work), wait_streams, -1, -1, -1, -1,
-       true, false);
+  push(sim::Opcode::host_sync, sim::Stream::compute, {}, sim::NoiseKind::none, std::move(work), wait_streams, -1, -1,
+       -1, -1, true, false);
 }
 
 std::uint16_t CohortBuilder::part(std::string_view name) {
@@ -165,8 +166,8 @@ void CohortBuilder::wait_next(std::uint8_t streams, int slot) {
   pending_waits_ = static_cast<std::uint8_t>(pending_waits_ | streams);
   if (slot >= 0) {
     if (pending_slot_ >= 0) {
-      push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(),
-           0, pending_slot_, -1, -1, -1, false, false);
+      push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(), 0, pending_slot_, -1, -1,
+           -1, false, false);
     }
     pending_slot_ = slot;
   }

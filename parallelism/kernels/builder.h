@@ -16,22 +16,22 @@ namespace stepcast::parallelism {
 struct OpSpec {
   std::string name;
   sim::Category category = sim::Category::other;
-  topology::AffineTime time;          // per_row acts on the rows of `load`
-  double flops = 0;                   // executed, fixed part
+  topology::AffineTime time;  // per_row acts on the rows of `load`
+  double flops = 0;           // executed, fixed part
   double flops_per_row = 0;
-  int load = -1;                      // routing load, -1: none
+  int load = -1;  // routing load, -1: none
   int layer = -1;
   std::uint8_t wait_streams = 0;
   int wait_slot = -1, record_slot = -1;
-  bool launch = true;                 // false inside a CUDA graph
+  bool launch = true;  // false inside a CUDA graph
 };
 
 struct CommSpec {
   std::string name;
-  std::string collective;             // "all_gather", ...
+  std::string collective;  // "all_gather", ...
   sim::Stream stream = sim::Stream::tp;
   topology::AffineTime time;
-  int target = -1;                    // group class, channel or join class
+  int target = -1;  // group class, channel or join class
   bool largest = true;
   double payload = 0, payload_per_row = 0, wire = 0, wire_per_row = 0, nic_share = 0;
   int load = -1;
@@ -46,7 +46,7 @@ class CohortBuilder {
   CohortBuilder(sim::Cohort& cohort, std::vector<std::string>& memory_parts);
 
   void begin_body(std::string name);
-  [[nodiscard]] int end_body();         // index of the body
+  [[nodiscard]] int end_body();  // index of the body
   // Of the body being written.
   [[nodiscard]] std::vector<sim::Instruction>& instructions() { return body_.instructions; }
 
@@ -78,8 +78,9 @@ class CohortBuilder {
   [[nodiscard]] sim::Cohort& cohort() { return cohort_; }
 
  private:
-  void push(sim::Opcode opcode, sim::Stream stream, const topology::AffineTime& time, sim::NoiseKind noise, sim::Work work,
-            std::uint8_t waits, int wait_slot, int record_slot, int target, int load, bool launch, bool largest);
+  void push(sim::Opcode opcode, sim::Stream stream, const topology::AffineTime& time, sim::NoiseKind noise,
+            sim::Work work, std::uint8_t waits, int wait_slot, int record_slot, int target, int load, bool launch,
+            bool largest);
 
   sim::Cohort& cohort_;
   std::vector<std::string>& parts_;

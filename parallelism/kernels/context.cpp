@@ -38,7 +38,8 @@ void StageContext::elementwise(Pass pass, std::string name, Category category, d
   out.compute(op);
 }
 
-void StageContext::elementwise_rows(Pass pass, std::string name, Category category, double bytes_per_row, double kernels) {
+void StageContext::elementwise_rows(Pass pass, std::string name, Category category, double bytes_per_row,
+                                    double kernels) {
   const double f = software().unfused_factor;
   OpSpec op;
   op.name = std::move(name) + suffix;
@@ -51,7 +52,9 @@ void StageContext::elementwise_rows(Pass pass, std::string name, Category catego
 
 void StageContext::linear(Pass pass, const std::string& name, double m, double n, double k, bool high_precision) {
   const bool quantise = quantised() && !high_precision;
-  const auto precision = quantise ? spec.recipe.gemm : (spec.recipe.gemm == topology::Precision::fp16 ? topology::Precision::fp16 : topology::Precision::bf16);
+  const auto precision = quantise ? spec.recipe.gemm
+                                  : (spec.recipe.gemm == topology::Precision::fp16 ? topology::Precision::fp16
+                                                                                   : topology::Precision::bf16);
   const auto gemm = [&](const char* what, Pass p, double gm, double gn, double gk, double accumulate) {
     OpSpec op;
     op.name = name + what + suffix;
@@ -76,7 +79,8 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
   if (has_wgrad(pass)) {
     gemm(".wgrad", pass, n, k, m, software().fused_accumulation ? software().accumulate_bytes_per_weight : 0);
     if (!software().fused_accumulation) {
-      elementwise(pass, name + ".accumulate", Category::memory_bound, software().accumulate_bytes_per_weight * n * k, 1);
+      elementwise(pass, name + ".accumulate", Category::memory_bound, software().accumulate_bytes_per_weight * n * k,
+                  1);
     }
   }
 }
@@ -96,12 +100,14 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
     out.compute(op);
   };
   if (is_forward(pass)) {
-    if (quantise) elementwise_rows(pass, name + ".quantise_input", Category::quantise, k * quantise_bytes(precision), 1);
+    if (quantise)
+      elementwise_rows(pass, name + ".quantise_input", Category::quantise, k * quantise_bytes(precision), 1);
     gemm("", topology::GroupedKind::forward, n, k, 0);
     return;
   }
   if (has_dgrad(pass)) {
-    if (quantise) elementwise_rows(pass, name + ".quantise_gradient", Category::quantise, n * quantise_bytes(precision), 1);
+    if (quantise)
+      elementwise_rows(pass, name + ".quantise_gradient", Category::quantise, n * quantise_bytes(precision), 1);
     gemm(".dgrad", topology::GroupedKind::dgrad, k, n, 0);
   }
   if (has_wgrad(pass)) gemm(".wgrad", topology::GroupedKind::wgrad, n, k, software().accumulate_bytes_per_weight);
@@ -185,6 +191,8 @@ void StageContext::save(Pass pass, std::string_view part, std::string_view modul
   if (pass == Pass::recompute && (again || full)) out.alloc(part, bytes, bytes_per_row);
 }
 
-void StageContext::release(std::string_view part, double bytes, double bytes_per_row) { out.free(part, bytes, bytes_per_row); }
+void StageContext::release(std::string_view part, double bytes, double bytes_per_row) {
+  out.free(part, bytes, bytes_per_row);
+}
 
 }  // namespace stepcast::parallelism

@@ -42,14 +42,16 @@ struct StageContext {
   double tokens_sp = 0;                // the same where sequence parallelism splits it: tokens / tp
   double tokens_moe = 0;               // entering the router: tokens / tp
   double padded_vocab = 0;
-  int layer = -1;                      // being lowered
-  int load = -1;                       // routing load of the layer
-  std::string suffix;                  // ".mtp" in MTP modules
+  int layer = -1;      // being lowered
+  int load = -1;       // routing load of the layer
+  std::string suffix;  // ".mtp" in MTP modules
 
   [[nodiscard]] const topology::Device& device() const { return spec.cluster.device; }
   [[nodiscard]] const SoftwareProfile& software() const { return spec.software; }
   [[nodiscard]] const models::Model& model() const { return spec.model; }
-  [[nodiscard]] bool quantised() const { return spec.recipe.gemm != topology::Precision::bf16 && spec.recipe.gemm != topology::Precision::fp16; }
+  [[nodiscard]] bool quantised() const {
+    return spec.recipe.gemm != topology::Precision::bf16 && spec.recipe.gemm != topology::Precision::fp16;
+  }
   [[nodiscard]] bool full_recompute() const { return spec.recompute.mode == RecomputeMode::full; }
   [[nodiscard]] bool recomputes(std::string_view module) const;
 

@@ -38,7 +38,9 @@ void lower_loss(StageContext& ctx, Pass pass) {
     ctx.elementwise(pass, "cross_entropy", Category::memory_bound, t * v * traffic / 2, 3);
     // The softmax in FP32 is kept for backward.
     ctx.out.alloc("logits", t * v * 4);
-    if (ctx.tp.index >= 0) blocking_collective(ctx, ctx.tp, sim::Stream::tp, topology::Collective::all_reduce, "cross_entropy_reduce", 3 * t * 4);
+    if (ctx.tp.index >= 0)
+      blocking_collective(ctx, ctx.tp, sim::Stream::tp, topology::Collective::all_reduce, "cross_entropy_reduce",
+                          3 * t * 4);
     return;
   }
   if (has_dgrad(pass)) {
@@ -58,7 +60,8 @@ void lower_mtp(StageContext& ctx, Pass pass) {
   const std::string outer = ctx.suffix;
   ctx.suffix = ".mtp";
   if (is_forward(pass)) {
-    ctx.elementwise(pass, "mtp_norms", Category::memory_bound, 2 * ctx.software().norm_passes_forward * ctx.tokens_sp * h * bf16_bytes, 2);
+    ctx.elementwise(pass, "mtp_norms", Category::memory_bound,
+                    2 * ctx.software().norm_passes_forward * ctx.tokens_sp * h * bf16_bytes, 2);
     ctx.save(pass, "activations.mtp", "", 2 * ctx.tokens_sp * h * bf16_bytes);
     ctx.linear(pass, "mtp_projection", t, h / ctx.layout.tp, 2 * h);
     lower_layer(ctx, layer, pass);

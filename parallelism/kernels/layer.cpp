@@ -13,8 +13,9 @@ using sim::Category;
 namespace {
 
 constexpr double bf16_bytes = 2;
-constexpr double scan_efficiency = 0.12;  // of the BF16 peak; source: fits of whole steps of hybrid models, low confidence
-constexpr double scan_chunk = 128;        // tokens of a chunk of the chunked scan
+constexpr double scan_efficiency =
+    0.12;                           // of the BF16 peak; source: fits of whole steps of hybrid models, low confidence
+constexpr double scan_chunk = 128;  // tokens of a chunk of the chunked scan
 
 bool is_softmax(AttentionKind kind) {
   return kind == AttentionKind::full || kind == AttentionKind::sliding || kind == AttentionKind::chunked;
@@ -31,7 +32,8 @@ void scan(StageContext& ctx, Pass pass, double flops) {
   op.category = pass == Pass::recompute ? Category::recompute : Category::attention;
   const double factor = is_forward(pass) ? 1 : 2;
   op.flops = flops * factor;
-  op.time = {Seconds(op.flops / (ctx.device().peak_flops.at(topology::Precision::bf16) * scan_efficiency)), Seconds(0), Seconds(0)};
+  op.time = {Seconds(op.flops / (ctx.device().peak_flops.at(topology::Precision::bf16) * scan_efficiency)), Seconds(0),
+             Seconds(0)};
   op.layer = ctx.layer;
   ctx.out.compute(op);
 }

@@ -20,8 +20,8 @@ void lower_norm(StageContext& ctx, Pass pass, const std::string& name) {
   const double per_block = ctx.model().norms_per_layer / 2.0;
   const auto& software = ctx.software();
   if (is_forward(pass)) {
-    ctx.elementwise(pass, name, Category::memory_bound, software.norm_passes_forward * per_block * elements * bf16_bytes,
-                    per_block);
+    ctx.elementwise(pass, name, Category::memory_bound,
+                    software.norm_passes_forward * per_block * elements * bf16_bytes, per_block);
     // The output is the input of the next GEMM, kept in the recipe's precision.
     ctx.save(pass, "activations.norm", "layernorm", elements * ctx.spec.recipe.activation_bytes);
     ctx.save(pass, "activations.residual", "residual", elements * bf16_bytes);

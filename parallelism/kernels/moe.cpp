@@ -13,8 +13,8 @@ namespace stepcast::parallelism {
 
 using sim::Category;
 using topology::Collective;
-using topology::DispatchPhase;
 using topology::Dispatcher;
+using topology::DispatchPhase;
 
 namespace {
 
@@ -82,8 +82,8 @@ void exchange_etp(StageContext& ctx, Collective kind, const std::string& name) {
   if (ctx.etp.index < 0) return;
   const double mean_rows = ctx.tokens_moe * ctx.model().moe.top_k;
   const double row = expert_width(ctx) * bf16_bytes;
-  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(mean_rows * ctx.layout.etp * row), ctx.etp.span,
-                                           ctx.etp.cross_domain);
+  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(mean_rows * ctx.layout.etp * row),
+                                           ctx.etp.span, ctx.etp.cross_domain);
   CommSpec op;
   op.name = name + ctx.suffix;
   op.collective = std::string(topology::name(kind));

@@ -52,7 +52,8 @@ models::Documents microbatch_documents(const StepSpec& spec) {
 void number_loads(Lowering& low) {
   const models::Model& m = low.spec.model;
   int loads = 0;
-  for (const models::Layer& layer : m.layers) low.load_of_layer.push_back(layer.ffn == models::FfnKind::moe ? loads++ : -1);
+  for (const models::Layer& layer : m.layers)
+    low.load_of_layer.push_back(layer.ffn == models::FfnKind::moe ? loads++ : -1);
   if (m.mtp_layers > 0 && m.layers.back().ffn == models::FfnKind::moe) {
     low.mtp_first_load = loads;
     loads += m.mtp_layers;
@@ -93,7 +94,8 @@ void make_joins(Lowering& low) {
   }
   const auto first = low.step.schedule.owner(0, 0);
   const auto last = low.step.schedule.owner(low.step.schedule.virtual_stages - 1, 0);
-  if (low.spec.model.tied_embeddings && stages > 1 && first.rank != last.rank && low.step.schedule.parameter_copies == 1) {
+  if (low.spec.model.tied_embeddings && stages > 1 && first.rank != last.rank &&
+      low.step.schedule.parameter_copies == 1) {
     low.embedding_join = by_lane("embedding", std::min(first.rank, last.rank), std::max(first.rank, last.rank));
   }
 }
@@ -135,10 +137,11 @@ Result<LoweredStep> lower(const StepSpec& spec) {
 
   const int pipelines_batch = step.layout.dp * spec.workload.micro_batch;
   if (spec.workload.global_batch % pipelines_batch != 0 || spec.workload.global_batch < pipelines_batch) {
-    return make_error(ErrorCode::invalid,
-                      fmt::format("global_batch {} must be a multiple of dp {} x micro_batch {} = {}", spec.workload.global_batch,
-                                  step.layout.dp, spec.workload.micro_batch, pipelines_batch),
-                      "/workload/global_batch");
+    return make_error(
+        ErrorCode::invalid,
+        fmt::format("global_batch {} must be a multiple of dp {} x micro_batch {} = {}", spec.workload.global_batch,
+                    step.layout.dp, spec.workload.micro_batch, pipelines_batch),
+        "/workload/global_batch");
   }
   step.microbatches = spec.workload.global_batch / pipelines_batch;
 

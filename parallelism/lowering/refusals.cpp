@@ -16,12 +16,16 @@ void check_precision(const StepSpec& spec, Errors& errors) {
     for (const auto& [precision, peak] : device.peak_flops) {
       if (peak > 0) has += (has.empty() ? "" : ", ") + std::string(topology::name(precision));
     }
-    refuse(errors, ErrorCode::unsupported, fmt::format("{} has no {}; it runs {}", device.name, topology::name(spec.recipe.gemm), has), "/precision");
+    refuse(errors, ErrorCode::unsupported,
+           fmt::format("{} has no {}; it runs {}", device.name, topology::name(spec.recipe.gemm), has), "/precision");
   } else if (!device.gemm.contains(spec.recipe.gemm)) {
-    refuse(errors, ErrorCode::unsupported, fmt::format("{} has no GEMM constants for {}", device.name, topology::name(spec.recipe.gemm)), "/precision");
+    refuse(errors, ErrorCode::unsupported,
+           fmt::format("{} has no GEMM constants for {}", device.name, topology::name(spec.recipe.gemm)), "/precision");
   }
   if (!device.gemm.contains(topology::Precision::bf16) && spec.recipe.gemm != topology::Precision::fp16) {
-    refuse(errors, ErrorCode::unsupported, fmt::format("{} has no BF16, which attention and logits need; use precision fp16", device.name), "/precision");
+    refuse(errors, ErrorCode::unsupported,
+           fmt::format("{} has no BF16, which attention and logits need; use precision fp16", device.name),
+           "/precision");
   }
 }
 
@@ -29,15 +33,20 @@ void check_schedule(const StepSpec& spec, Errors& errors) {
   const bool copies = spec.schedule == ScheduleKind::dualpipe;
   const bool gathers = spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp;
   if (copies && (gathers || spec.sharding == Sharding::zero2)) {
-    refuse(errors, ErrorCode::unsupported, "dualpipe keeps two copies of the parameters and reduces gradients once a step: sharding none or zero1 only", "/parallelism/sharding");
+    refuse(errors, ErrorCode::unsupported,
+           "dualpipe keeps two copies of the parameters and reduces gradients once a step: sharding none or zero1 only",
+           "/parallelism/sharding");
   }
   if (spec.sharding == Sharding::hsdp && spec.shard_group <= 1) {
-    refuse(errors, ErrorCode::invalid, "sharding hsdp needs parallelism.shard_group, the ranks that share one copy (two or more)", "/parallelism/shard_group");
+    refuse(errors, ErrorCode::invalid,
+           "sharding hsdp needs parallelism.shard_group, the ranks that share one copy (two or more)",
+           "/parallelism/shard_group");
   }
-  if (spec.overlap.ep && spec.model.is_moe() && spec.schedule != ScheduleKind::coscheduled && spec.schedule != ScheduleKind::dualpipe &&
-      spec.schedule != ScheduleKind::dualpipe_v) {
+  if (spec.overlap.ep && spec.model.is_moe() && spec.schedule != ScheduleKind::coscheduled &&
+      spec.schedule != ScheduleKind::dualpipe && spec.schedule != ScheduleKind::dualpipe_v) {
     refuse(errors, ErrorCode::unsupported,
-           fmt::format("overlap.ep runs the expert exchange of one microbatch beside another's kernels, which schedule {} never holds together; use coscheduled, dualpipe or dualpipe-v",
+           fmt::format("overlap.ep runs the expert exchange of one microbatch beside another's kernels, which schedule "
+                       "{} never holds together; use coscheduled, dualpipe or dualpipe-v",
                        info(spec.schedule).name),
            "/overlap/ep");
   }
@@ -46,7 +55,8 @@ void check_schedule(const StepSpec& spec, Errors& errors) {
 void check_model(const StepSpec& spec, Errors& errors) {
   const auto& m = spec.model;
   if (!m.is_moe() && (spec.degrees.ep > 1 || spec.degrees.etp.value_or(1) > 1)) {
-    refuse(errors, ErrorCode::invalid, fmt::format("{} has no experts: ep and etp must be 1", m.name), "/parallelism/ep");
+    refuse(errors, ErrorCode::invalid, fmt::format("{} has no experts: ep and etp must be 1", m.name),
+           "/parallelism/ep");
   }
   if (!m.is_moe() && (spec.routing.kind != SkewKind::balanced || spec.routing.capacity_factor > 0)) {
     refuse(errors, ErrorCode::invalid, fmt::format("{} has no experts: routing has no meaning", m.name), "/routing");
@@ -54,20 +64,27 @@ void check_model(const StepSpec& spec, Errors& errors) {
   if (spec.degrees.cp > 1) {
     for (const models::Layer& layer : m.layers) {
       if (layer.attention == models::AttentionKind::linear || layer.attention == models::AttentionKind::mamba2) {
-        refuse(errors, ErrorCode::unsupported, fmt::format("context parallelism of linear attention and Mamba layers ({}) is not modelled", m.name), "/parallelism/cp");
+        refuse(errors, ErrorCode::unsupported,
+               fmt::format("context parallelism of linear attention and Mamba layers ({}) is not modelled", m.name),
+               "/parallelism/cp");
         break;
       }
     }
   }
   if (spec.sequence_parallel && spec.degrees.tp == 1) return;  // no effect
-  if (spec.cp_kind == CpKind::all_to_all && spec.degrees.cp > 1 && m.attention.heads % (spec.degrees.tp * spec.degrees.cp) != 0) {
-    refuse(errors, ErrorCode::invalid, fmt::format("cp_kind a2a splits heads: tp {} x cp {} must divide {} heads", spec.degrees.tp, spec.degrees.cp, m.attention.heads), "/parallelism/cp_kind");
+  if (spec.cp_kind == CpKind::all_to_all && spec.degrees.cp > 1 &&
+      m.attention.heads % (spec.degrees.tp * spec.degrees.cp) != 0) {
+    refuse(errors, ErrorCode::invalid,
+           fmt::format("cp_kind a2a splits heads: tp {} x cp {} must divide {} heads", spec.degrees.tp, spec.degrees.cp,
+                       m.attention.heads),
+           "/parallelism/cp_kind");
   }
 }
 
 void check_offload(const StepSpec& spec, Errors& errors) {
   if (spec.offload.activations) {
-    refuse(errors, ErrorCode::unsupported, "activation offload is not modelled yet; offload.optimizer is", "/offload/activations");
+    refuse(errors, ErrorCode::unsupported, "activation offload is not modelled yet; offload.optimizer is",
+           "/offload/activations");
   }
 }
 

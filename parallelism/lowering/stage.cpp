@@ -12,7 +12,8 @@ int Lowering::channel(int from_rank, int from_chunk, int to_rank, int to_chunk, 
   const auto found = channels.find(key);
   if (found != channels.end()) return found->second;
   sim::Channel c;
-  c.name = fmt::format("{} {}.{} -> {}.{}", backward ? "gradient" : "activation", from_rank, from_chunk, to_rank, to_chunk);
+  c.name =
+      fmt::format("{} {}.{} -> {}.{}", backward ? "gradient" : "activation", from_rank, from_chunk, to_rank, to_chunk);
   c.from = from_rank;
   c.to = to_rank;
   step.program.channels.push_back(std::move(c));
@@ -53,7 +54,8 @@ CommGroup Stage::make_group(const std::string& name, const std::vector<std::vect
   c.name = name;
   c.group_size = g.size;
   std::map<RankId, std::int32_t> lane_of;
-  for (std::size_t lane = 0; lane < cohort_.ranks.size(); ++lane) lane_of[cohort_.ranks[lane]] = static_cast<std::int32_t>(lane);
+  for (std::size_t lane = 0; lane < cohort_.ranks.size(); ++lane)
+    lane_of[cohort_.ranks[lane]] = static_cast<std::int32_t>(lane);
   bool first = true;
   for (const auto& members : groups) {
     std::vector<DeviceId> devices;
@@ -89,7 +91,9 @@ void Stage::make_groups() {
     }
     return groups;
   };
-  const auto axis = [&](const char* name, Axis a) { return make_group(name, partition([&](RankId r) { return layout.group(r, a); })); };
+  const auto axis = [&](const char* name, Axis a) {
+    return make_group(name, partition([&](RankId r) { return layout.group(r, a); }));
+  };
   ctx_.tp = axis("tp", Axis::tp);
   ctx_.cp = axis("cp", Axis::cp);
   ctx_.etp = low_.spec.model.is_moe() ? axis("etp", Axis::etp) : CommGroup{};
@@ -102,7 +106,9 @@ void Stage::make_groups() {
     const auto n = static_cast<std::size_t>(low_.spec.shard_group);
     std::vector<std::vector<RankId>> shards, replicas;
     for (const auto& members : dp_groups) {
-      for (std::size_t i = 0; i < members.size(); i += n) shards.emplace_back(members.begin() + static_cast<std::ptrdiff_t>(i), members.begin() + static_cast<std::ptrdiff_t>(i + n));
+      for (std::size_t i = 0; i < members.size(); i += n)
+        shards.emplace_back(members.begin() + static_cast<std::ptrdiff_t>(i),
+                            members.begin() + static_cast<std::ptrdiff_t>(i + n));
       for (std::size_t i = 0; i < n; ++i) {
         std::vector<RankId> replica;
         for (std::size_t j = i; j < members.size(); j += n) replica.push_back(members[j]);
@@ -174,7 +180,9 @@ void Stage::lower_calls() {
   const auto& slots = low_.step.schedule.ranks[static_cast<std::size_t>(rank_)];
   std::vector<int> backwards(pieces_.size(), 0);
   std::vector<bool> started(pieces_.size(), false);
-  const auto gives_weights = [](SlotKind k) { return k == SlotKind::backward || k == SlotKind::backward_weight || k == SlotKind::forward_backward; };
+  const auto gives_weights = [](SlotKind k) {
+    return k == SlotKind::backward || k == SlotKind::backward_weight || k == SlotKind::forward_backward;
+  };
   for (const Slot& s : slots) {
     if (!gives_weights(s.kind)) continue;
     ++backwards[static_cast<std::size_t>(s.kind == SlotKind::forward_backward ? s.second_chunk : s.chunk)];
@@ -201,13 +209,24 @@ int Stage::body(const BodyKey& key) {
   const auto found = bodies_.find(key);
   if (found != bodies_.end()) return found->second;
   constexpr const char* names[] = {"forward", "backward", "backward input", "backward weight", "forward+backward"};
-  out_.begin_body(fmt::format("{} chunk {}{}{}", names[static_cast<int>(key.kind)], key.chunk, key.first ? " first" : "", key.last ? " last" : ""));
+  out_.begin_body(fmt::format("{} chunk {}{}{}", names[static_cast<int>(key.kind)], key.chunk,
+                              key.first ? " first" : "", key.last ? " last" : ""));
   switch (key.kind) {
-    case SlotKind::forward: forward(key.chunk, key.first); break;
-    case SlotKind::backward: backward(key.chunk, Pass::backward, key.last); break;
-    case SlotKind::backward_input: backward(key.chunk, Pass::dgrad, false); break;
-    case SlotKind::backward_weight: backward(key.chunk, Pass::wgrad, key.last); break;
-    case SlotKind::forward_backward: forward_backward(key); break;
+    case SlotKind::forward:
+      forward(key.chunk, key.first);
+      break;
+    case SlotKind::backward:
+      backward(key.chunk, Pass::backward, key.last);
+      break;
+    case SlotKind::backward_input:
+      backward(key.chunk, Pass::dgrad, false);
+      break;
+    case SlotKind::backward_weight:
+      backward(key.chunk, Pass::wgrad, key.last);
+      break;
+    case SlotKind::forward_backward:
+      forward_backward(key);
+      break;
   }
   const int index = out_.end_body();
   bodies_.emplace(key, index);

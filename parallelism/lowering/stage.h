@@ -20,15 +20,15 @@ struct Lowering {
   const StepSpec& spec;
   const topology::Fabric& fabric;
   LoweredStep& step;
-  models::Documents documents;          // of one microbatch
-  std::vector<int> load_of_layer;       // decoder layer -> routing load, -1 for dense layers
+  models::Documents documents;     // of one microbatch
+  std::vector<int> load_of_layer;  // decoder layer -> routing load, -1 for dense layers
   int mtp_first_load = -1;
   double padded_vocab = 0;
   // (from rank, from chunk, to rank, to chunk, backward) -> channel of the program
   std::map<std::tuple<int, int, int, int, bool>, int> channels;
   std::map<std::pair<int, int>, int> pair_joins;  // DualPipe: ranks that hold the same piece -> join class
-  int step_join = -1;                   // all cohorts, once a step
-  int embedding_join = -1;              // first and last stage, tied embeddings
+  int step_join = -1;                             // all cohorts, once a step
+  int embedding_join = -1;                        // first and last stage, tied embeddings
 
   [[nodiscard]] int channel(int from_rank, int from_chunk, int to_rank, int to_chunk, bool backward);
 };
@@ -40,15 +40,15 @@ struct PieceParameters {
   [[nodiscard]] double total() const { return dense + experts; }
 };
 
-struct ParameterBlock {   // a layer, an embedding or a head: what one gather or one reduction moves
+struct ParameterBlock {  // a layer, an embedding or a head: what one gather or one reduction moves
   PieceParameters parameters;
-  int slot = -1;          // its gathered parameters are there
+  int slot = -1;  // its gathered parameters are there
 };
 
 struct PieceState {
   int piece = 0;
   StageContent content;
-  std::vector<ParameterBlock> blocks;   // embedding (if any), layers in order, then MTP and head (if any)
+  std::vector<ParameterBlock> blocks;  // embedding (if any), layers in order, then MTP and head (if any)
   int embedding_block = -1, head_block = -1, first_layer_block = 0;
 };
 
@@ -69,7 +69,7 @@ class Stage {
   struct BodyKey {
     SlotKind kind;
     int chunk, second_chunk;
-    bool first, last;         // first forward / last backward of the chunk in the step
+    bool first, last;  // first forward / last backward of the chunk in the step
     auto operator<=>(const BodyKey&) const = default;
   };
 
@@ -98,8 +98,12 @@ class Stage {
   void optimizer(double owned);
   [[nodiscard]] double owned_parameters() const;
   void static_memory();
-  [[nodiscard]] bool gathers_every_pass() const { return low_.spec.sharding == Sharding::zero3 || low_.spec.sharding == Sharding::hsdp; }
-  [[nodiscard]] bool reduces_every_microbatch() const { return gathers_every_pass() || low_.spec.sharding == Sharding::zero2; }
+  [[nodiscard]] bool gathers_every_pass() const {
+    return low_.spec.sharding == Sharding::zero3 || low_.spec.sharding == Sharding::hsdp;
+  }
+  [[nodiscard]] bool reduces_every_microbatch() const {
+    return gathers_every_pass() || low_.spec.sharding == Sharding::zero2;
+  }
   [[nodiscard]] bool shards_optimizer() const { return low_.spec.sharding != Sharding::none; }
 
   Lowering& low_;
@@ -107,8 +111,8 @@ class Stage {
   sim::Cohort& cohort_;
   CohortBuilder out_;
   StageContext ctx_;
-  CommGroup shard_, replica_;           // hsdp; else shard_ is dp
-  std::vector<PieceState> pieces_;      // by chunk
+  CommGroup shard_, replica_;       // hsdp; else shard_ is dp
+  std::vector<PieceState> pieces_;  // by chunk
   std::map<BodyKey, int> bodies_;
   PieceParameters bucket_;
 };

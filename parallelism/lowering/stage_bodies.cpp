@@ -93,7 +93,9 @@ void Stage::forward(int chunk, bool first) {
 
 void Stage::backward(int chunk, Pass pass, bool last) {
   const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
-  const bool reduce_here = has_wgrad(pass) && ((last && low_.spec.overlap.gradients && low_.step.schedule.parameter_copies == 1) || reduces_every_microbatch());
+  const bool reduce_here =
+      has_wgrad(pass) &&
+      ((last && low_.spec.overlap.gradients && low_.step.schedule.parameter_copies == 1) || reduces_every_microbatch());
   const auto leave_block = [&](int block, bool flush) {
     if (reduce_here) reduce_block(p.blocks[static_cast<std::size_t>(block)], flush);
   };

@@ -43,8 +43,10 @@ void Stage::gather_parameters(const ParameterBlock& block, const std::string& na
   const bool every_pass = gathers_every_pass();
   // A gather that runs beside the pass waits for nothing but its stream and the host.
   const std::uint8_t waits = every_pass ? std::uint8_t{0} : sim::bit(sim::Stream::compute);
-  dp_collective(ctx_, every_pass ? shard_ : ctx_.dp, Collective::all_gather, name, block.parameters.dense * width, waits, block.slot);
-  dp_collective(ctx_, ctx_.edp, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits, block.slot);
+  dp_collective(ctx_, every_pass ? shard_ : ctx_.dp, Collective::all_gather, name, block.parameters.dense * width,
+                waits, block.slot);
+  dp_collective(ctx_, ctx_.edp, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits,
+                block.slot);
 }
 
 void Stage::prefetch_block(const PieceState& piece, int block) {
@@ -117,7 +119,8 @@ void Stage::optimizer(double owned) {
   OpSpec op;
   op.name = "optimizer_step";
   op.category = sim::Category::optimizer;
-  Seconds t = topology::membound_time(ctx_.device(), Bytes(owned * low_.spec.software.optimizer_bytes_per_parameter), 1);
+  Seconds t =
+      topology::membound_time(ctx_.device(), Bytes(owned * low_.spec.software.optimizer_bytes_per_parameter), 1);
   if (low_.spec.offload.optimizer) {
     // Gradients go to the host and updated parameters come back; the update itself runs on the host's memory.
     const Bytes moved(owned * (low_.spec.recipe.gradient_bytes + low_.spec.recipe.parameter_bytes));
@@ -131,7 +134,8 @@ void Stage::optimizer(double owned) {
 void Stage::step_end() {
   out_.begin_body("step end");
   set_layer(-1);
-  const bool late = (!low_.spec.overlap.gradients || low_.step.schedule.parameter_copies > 1) && !reduces_every_microbatch();
+  const bool late =
+      (!low_.spec.overlap.gradients || low_.step.schedule.parameter_copies > 1) && !reduces_every_microbatch();
   if (late && low_.step.schedule.parameter_copies == 1) {
     for (const auto& p : pieces_) {
       for (std::size_t b = p.blocks.size(); b > 0; --b) reduce_block(p.blocks[b - 1], b == 1);
@@ -157,7 +161,9 @@ void Stage::step_end() {
         const Bytes bytes(parameters * low_.spec.recipe.reduce_bytes);
         if (bytes.value <= 0) return;
         const BytesPerSecond rate = group.index >= 0 ? group.cross_domain : low_.spec.cluster.nic_bandwidth;
-        const auto t = topology::collective_time(low_.spec.cluster, shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce, bytes, span, rate);
+        const auto t = topology::collective_time(
+            low_.spec.cluster, shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce, bytes, span,
+            rate);
         CommSpec op;
         op.name = name;
         op.collective = shards_optimizer() ? "reduce_scatter" : "all_reduce";
@@ -180,7 +186,8 @@ void Stage::step_end() {
     span.nodes = low_.spec.cluster.nodes();
     span.domains = low_.spec.cluster.domains();
     span.max_per_domain = span.min_per_domain = std::min(ranks, low_.spec.cluster.nvlink_domain);
-    const auto t = topology::collective_time(low_.spec.cluster, Collective::all_reduce, Bytes(bytes), span, low_.spec.cluster.nic_bandwidth);
+    const auto t = topology::collective_time(low_.spec.cluster, Collective::all_reduce, Bytes(bytes), span,
+                                             low_.spec.cluster.nic_bandwidth);
     CommSpec op;
     op.name = name;
     op.collective = "all_reduce";
@@ -192,9 +199,11 @@ void Stage::step_end() {
     op.wait_streams = static_cast<std::uint8_t>(sim::bit(sim::Stream::compute) | sim::bit(sim::Stream::dp));
     out_.join(op);
   };
-  const bool has_embedding = std::any_of(pieces_.begin(), pieces_.end(), [](const auto& p) { return p.embedding_block >= 0 || p.head_block >= 0; });
+  const bool has_embedding = std::any_of(pieces_.begin(), pieces_.end(),
+                                         [](const auto& p) { return p.embedding_block >= 0 || p.head_block >= 0; });
   if (low_.embedding_join >= 0 && has_embedding) {
-    barrier(low_.embedding_join, "tied_embedding_reduce", low_.padded_vocab * low_.spec.model.hidden / low_.step.layout.tp * low_.spec.recipe.reduce_bytes, 2);
+    barrier(low_.embedding_join, "tied_embedding_reduce",
+            low_.padded_vocab * low_.spec.model.hidden / low_.step.layout.tp * low_.spec.recipe.reduce_bytes, 2);
   }
   // The gradient norm joins all ranks before anybody updates.
   if (low_.step_join >= 0) barrier(low_.step_join, "gradient_norm", 4, low_.step.layout.ranks());
