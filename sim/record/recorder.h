@@ -34,6 +34,7 @@ struct TimelineOp {
   Ticks host = 0, ready = 0, begin = 0, end = 0;
 };
 struct Timeline {
+  std::uint64_t step = 0;
   Ticks step_begin = 0, step_end = 0;
   std::vector<RankId> ranks;
   std::vector<TimelineOp> ops;  // rank by rank, in issue order

@@ -60,6 +60,7 @@ class TimelineSink : public Sink {
 Result<Timeline> record_timeline(const Program& program, const Conditions& conditions, const RecordOptions& options,
                                  const std::vector<RankId>& ranks) {
   Timeline timeline;
+  timeline.step = options.step;
   timeline.ranks = ranks;
   std::sort(timeline.ranks.begin(), timeline.ranks.end());
   timeline.ranks.erase(std::unique(timeline.ranks.begin(), timeline.ranks.end()), timeline.ranks.end());

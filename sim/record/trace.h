@@ -15,7 +15,10 @@
 
 namespace stepcast::sim {
 
-// Estimated size of the JSON before compression, to be stated before writing.
+// Slices are rounded to nanoseconds at both ends, as readers keep them; the clock's zero is the step's begin or the
+// first op, whichever is earlier.
+
+// Estimated size of the JSON before compression, to be stated before writing. Within a few percent.
 [[nodiscard]] std::int64_t estimate_trace_bytes(const Program& program, const Timeline& timeline);
 
 // Writes through a temporary file in the same folder, renamed when complete. Errors: unwritable.
@@ -23,8 +26,8 @@ namespace stepcast::sim {
                                  const std::filesystem::path& file);
 
 // The op DAG of the timeline's ranks: durations, dependencies (also between ranks), the critical path marked.
-// Format by extension: .dot or .json.
-[[nodiscard]] Status write_dag(const Program& program, const Timeline& timeline, const std::vector<CriticalHop>& critical_path,
-                               const std::filesystem::path& file);
+// Format by extension: .dot or .json, each also with .gz behind. Errors: usage (another extension), unwritable.
+[[nodiscard]] Status write_dag(const Program& program, const Timeline& timeline,
+                               const std::vector<CriticalHop>& critical_path, const std::filesystem::path& file);
 
 }  // namespace stepcast::sim
