@@ -8,52 +8,86 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/json_fields.h"
 #include "topology/collective_cost.h"
 
 namespace stepcast::parallelism {
 
 enum class CudaGraphs : unsigned char { none, partial, full_iteration };
 
+// Names in scenarios and profiles: none, partial, full_iteration; allgather, alltoall, deepep, hybridep.
+[[nodiscard]] std::string_view name(CudaGraphs graphs);
+[[nodiscard]] std::string_view name(topology::Dispatcher dispatcher);
+[[nodiscard]] const std::vector<std::string>& cuda_graphs_names();
+[[nodiscard]] const std::vector<std::string>& dispatcher_names();  // in the order of the enum
+
 struct SoftwareProfile {
-  std::string name;       // "megatron-core-2025"
+  std::string name;  // "megatron-core-2025"
   std::string summary;
   // Elementwise kernels: passes over an activation tensor (each 2 bytes an element), forward and backward, per block.
-  double norm_passes_forward = 3, norm_passes_backward = 5;      // norm + residual of one block, over hidden
-  double activation_passes_forward = 3, activation_passes_backward = 5;  // SwiGLU over its output width (2 in, 1 out; 3 in, 2 out)
-  double rope_passes_forward = 2, rope_passes_backward = 2;      // over q and k
-  double unfused_factor = 1;       // more traffic of elementwise kernels when not fused
-  double permute_passes = 2;       // over routed rows x hidden, each direction of permute and of unpermute
-  double router_passes = 6;        // fp32 passes over tokens x experts
+  double norm_passes_forward = 3, norm_passes_backward = 5;  // norm + residual of one block, over hidden
+  double activation_passes_forward = 3,
+         activation_passes_backward = 5;                     // SwiGLU over its output width (2 in, 1 out; 3 in, 2 out)
+  double rope_passes_forward = 2, rope_passes_backward = 2;  // over q and k
+  double unfused_factor = 1;                                 // more traffic of elementwise kernels when not fused
+  double permute_passes = 2;  // over routed rows x hidden, each direction of permute and of unpermute
+  double router_passes = 6;   // fp32 passes over tokens x experts
   double loss_bytes_per_logit = 16;
-  double accumulate_bytes_per_weight = 8;  // gradient accumulation: read and write fp32 in wgrad
-  bool fused_accumulation = true;          // in the GEMM's epilogue; else a kernel of its own
+  double accumulate_bytes_per_weight = 8;        // gradient accumulation: read and write fp32 in wgrad
+  bool fused_accumulation = true;                // in the GEMM's epilogue; else a kernel of its own
   std::map<std::string, std::string> attention;  // device name -> generation; "default"
-  double attention_scale = 1;      // on the kernel's rate
+  double attention_scale = 1;                    // on the kernel's rate
   topology::Dispatcher dispatcher = topology::Dispatcher::all_to_all;
-  int dispatcher_sms = 0;          // 0: the dispatcher's default
+  int dispatcher_sms = 0;              // 0: the dispatcher's default
+  bool fp8_dispatch = false;           // FP8 recipes send dispatched tokens in FP8 (1 byte and block scales)
+  bool overlap_shared_expert = false;  // shared expert runs beside dispatch and combine
   CudaGraphs cuda_graphs = CudaGraphs::none;
-  double host_launch_us = 4;       // per kernel
-  double host_sync_us = 30;        // after a device-to-host copy of token counts
-  double host_step_us = 0;         // once a step: data, logging, optimizer bookkeeping
+  std::vector<std::string> graph_modules;  // when partial
+  double host_launch_us = 4;               // per kernel
+  double host_sync_us = 30;                // after a device-to-host copy of token counts
+  double host_step_us = 0;                 // once a step: data, logging, optimizer bookkeeping
   bool host_binding = false;
   double host_binding_factor = 1;  // on host_launch_us when bound
+  // Host speed by device, on host_launch_us and host_sync_us: device name -> factor; "default" for the others.
+  std::map<std::string, double> host_factor;
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
-  double tp_overlap_share = 0;     // share of TP communication that hides when overlap_tp
-  double gradient_bucket_bytes = 0;  // 0: one bucket a chunk
-  double prefetch = 1;             // FSDP: layers gathered ahead
-  double fsdp_overlap = 1;         // share of the shorter of (compute, gather) that hides
-  double optimizer_bytes_per_parameter = 38;  // traffic of the update for each owned parameter
-  double padded_vocab_multiple = 128;         // x tp
-  double context_bytes = 0;        // CUDA context, NCCL buffers, per device
-  double fragmentation = 0;        // share of the dynamic peak
+  double tp_overlap_share = 0;                 // share of TP communication that hides when overlap_tp
+  double gradient_bucket_bytes = 0;            // 0: one bucket a chunk
+  double prefetch = 1;                         // FSDP: layers gathered ahead
+  double fsdp_overlap = 1;                     // share of the shorter of (compute, gather) that hides
+  double optimizer_bytes_per_parameter = 38;   // traffic of the update for each owned parameter
+  double padded_vocab_multiple = 128;          // x tp
+  std::string sharding = "zero1";              // what the framework's users run when they do not say
+  bool sequence_parallel = true;               // with tp > 1
+  std::string gradients = "fp32";              // of the accumulation buffer and its reduction: fp32 | bf16
+  std::string optimizer_state = "fp32";        // of the moments beside fp32 master weights: fp32 | bf16 | fp8
+  double context_bytes = 0;                    // CUDA context, NCCL buffers, per device
+  double fragmentation = 0;                    // share of the dynamic peak
   std::map<std::string, std::string> sources;  // key -> source
 };
 
+// Profiles by name, aliases left out.
 [[nodiscard]] Result<std::vector<std::string>> list_software(const std::filesystem::path& catalog_root);
+// By name or alias; the profile carries its own name. Errors: unknown name (nearest named), a catalogue that is
+// missing or malformed.
 [[nodiscard]] Result<SoftwareProfile> load_software(const std::filesystem::path& catalog_root, const std::string& name);
+
+// Replaces values by those of an object {"norm_passes_forward": 3, ...}: what scenarios and calibrations say of
+// single keys. `source` becomes their source. Unknown keys stay for the caller's refuse_unknown.
+void read_software_values(JsonFields& fields, const std::string& source, SoftwareProfile& profile);
+
+// One line of `explain`.
+struct SoftwareFact {
+  std::string key;
+  std::string value;   // JSON text
+  std::string source;  // empty: the product's default
+  bool assumption = false;
+};
+[[nodiscard]] std::vector<SoftwareFact> describe(const SoftwareProfile& profile);
 
 }  // namespace stepcast::parallelism

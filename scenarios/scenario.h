@@ -19,22 +19,25 @@ namespace stepcast::scenarios {
 
 // What the loader is asked for: a file, or a model and a cluster, and overrides in order.
 struct ScenarioRequest {
-  std::filesystem::path file;             // empty: none
-  std::string model, cluster;             // without a file
-  std::vector<std::string> sets;          // "parallelism.ep=32"
-  std::filesystem::path catalog_root;     // folder that holds models/, topology/, parallelism/, scenarios/
+  std::filesystem::path file;          // a file, or the name of a library scenario; empty: none
+  std::string model, cluster;          // without a file
+  std::vector<std::string> sets;       // "parallelism.ep=32"
+  std::filesystem::path catalog_root;  // folder that holds models/, topology/, parallelism/, scenarios/
+  bool check_layout = true;            // off for a layout search, which replaces the layout
 };
 
 struct Scenario {
   std::string name;
   parallelism::StepSpec spec;
-  nlohmann::ordered_json resolved;        // complete: running it again gives the same result
+  nlohmann::ordered_json resolved;  // complete: running it again gives the same result
   std::vector<std::string> assumptions;
   std::vector<std::string> warnings;
-  // Origin of each resolved key, for `explain`: "/parallelism/pp" -> "scenario file", "software megatron-core-2025", "default".
+  // Origin of each resolved key, for `explain`: "/parallelism/pp" -> "scenario file", "software megatron-core-2025",
+  // "default".
   std::vector<std::pair<std::string, std::string>> origins;
 };
 
+// Fails with every fault at once, each at file:line:column or at the flag that brought it.
 [[nodiscard]] Result<Scenario> load_scenario(const ScenarioRequest& request);
 
 // Scenarios of the library: scenarios/library/*.json.
