@@ -112,6 +112,8 @@ constexpr std::array harmless_names = {
     "summary_type",
     "summary_use_proj",
     "swiglu_limit",
+    "floor_scale",
+    "shared_moe_mode",
     "swiglu_alpha",
     "task_specific_params",
     "time_step_floor",
@@ -212,7 +214,7 @@ void assume_sparse_as_full(Config& config) {
                     "FLOPs are left out",
                     *top));
     for (const std::string& key : config.text().unread()) {
-      if (key.starts_with("index_")) config.ignore({key});
+      if (key.starts_with("index")) config.ignore({key});
     }
   }
   const Json* sparse = config.text().find("sparse_attention_config");

@@ -63,7 +63,8 @@ bool kinds_from_linear_config(Config& config, Model& model) {
                      linear->document().where(pointer)));
     }
   });
-  linear->find("kda_layers");  // the complement
+  // The complement, and the shape, which read_attention takes.
+  for (const char* key : {"kda_layers", "head_dim", "num_heads", "short_conv_kernel_size"}) linear->find(key);
   for (const std::string& key : linear->unread()) {
     config.assume(fmt::format("linear_attn_config.{} is not understood and left out", key));
   }
