@@ -197,6 +197,7 @@ Link Fabric::link(LinkId id) const {
 }
 
 std::vector<LinkId> Fabric::route(DeviceId a, DeviceId b) const {
+  STEPCAST_ASSERT(std::min(a.value, b.value) >= 0 && std::max(a.value, b.value) < state_->layout.devices);
   const FabricLayout::Hops hops = state_->layout.hops(a.value, b.value);
   std::vector<LinkId> links;
   links.reserve(hops.size());

@@ -74,8 +74,8 @@ class CutNetwork {
   template <class LeavesOf>
   void add_box(const std::string& roles, double copies, const LeavesOf& leaves_of) {
     std::vector<int> device(roles.size(), -1);
-    std::map<int, int> nic;       // node in box x rails + rail -> vertex
-    std::map<int, int> switches;  // domain in box -> vertex
+    std::map<int, std::pair<int, int>> nic;  // by node in box and rail: sending and receiving side
+    std::map<int, int> switches;             // domain in box -> vertex
     const double nvlink = copies * f_.nvlink;
     const double unbounded = copies * (f_.nvlink + f_.nic) * 4;
     for (std::size_t i = 0; i < roles.size(); ++i) {
@@ -90,16 +90,19 @@ class CutNetwork {
         net_.add_edge(device[i], at->second, nvlink);
         net_.add_edge(at->second, device[i], nvlink);
       }
-      const auto [at, added] = nic.try_emplace(f_.nic_index(local), 0);
+      // Two sides, so that devices which share a NIC do not reach each other through it.
+      const auto [at, added] = nic.try_emplace(f_.nic_index(local), 0, 0);
+      auto& [up, down] = at->second;
       if (added) {
-        at->second = net_.add_vertex();
+        up = net_.add_vertex();
+        down = net_.add_vertex();
         const std::vector<int>& leaves = leaves_of(f_.node(local));
         const int leaf = leaves[static_cast<std::size_t>(f_.switches_per_group > 1 ? f_.rail(local) : 0)];
-        net_.add_edge(at->second, leaf, copies * f_.nic);
-        net_.add_edge(leaf, at->second, copies * f_.nic);
+        net_.add_edge(up, leaf, copies * f_.nic);
+        net_.add_edge(leaf, down, copies * f_.nic);
       }
-      net_.add_edge(device[i], at->second, unbounded);
-      net_.add_edge(at->second, device[i], unbounded);
+      net_.add_edge(device[i], up, unbounded);
+      net_.add_edge(down, device[i], unbounded);
     }
     if (f_.mesh) add_mesh(device, copies * f_.direct);
   }

@@ -15,7 +15,7 @@ namespace stepcast::topology {
 namespace {
 
 struct Edge {
-  int link = -1;  // none between a device and its NIC
+  int link = -1;  // none between a device and its NIC, and inside the spine
   int cost = 0;
   int index = 0;
 };
@@ -53,11 +53,13 @@ int cost_of(LinkKind kind) {
 
 }  // namespace
 
-// Vertices in blocks: devices, NVLink switches, NICs, leaf switches, spine planes.
+// Vertices in blocks: devices, NVLink switches, NICs (sending, then receiving side), leaf switches, spine planes. The
+// pooled spine has one vertex a rail and plane, joined by a hub, so that changing rails there costs more than PXN.
 struct FabricGraph::State {
   const Fabric& fabric;
   const FabricLayout& f;
   Vertex switches, nics, leaves, spine;
+  int planes;
   Graph graph;
   int edges = 0;  // boost::num_edges counts them anew
 
@@ -66,12 +68,19 @@ struct FabricGraph::State {
         f(owner.layout()),
         switches(static_cast<Vertex>(f.devices)),
         nics(switches + static_cast<Vertex>((f.devices + f.domain - 1) / f.domain)),
-        leaves(nics + static_cast<Vertex>(f.nodes * f.rails)),
+        leaves(nics + static_cast<Vertex>(2 * f.nodes * f.rails)),
         spine(leaves + static_cast<Vertex>(owner.leaf_switch_count())),
-        graph(spine + static_cast<Vertex>(std::max(f.planes_full, f.planes_last))) {
+        planes(std::max(f.planes_full, f.planes_last)),
+        graph(spine + static_cast<Vertex>(planes * (f.switches_per_group + 1))) {
     for (int d = 0; d < f.devices; ++d) {
-      add(device(d), nic(d), -1, 0);
-      add(nic(d), device(d), -1, 0);
+      add(device(d), nic_up(d), -1, 0);
+      add(nic_down(d), device(d), -1, 0);
+    }
+    for (int plane = 0; plane < planes; ++plane) {
+      for (int rail = 0; rail < f.switches_per_group; ++rail) {
+        add(spine_of(rail, plane), spine_of(f.switches_per_group, plane), -1, 2);
+        add(spine_of(f.switches_per_group, plane), spine_of(rail, plane), -1, 2);
+      }
     }
     for (int i = 0; i < fabric.link_count(); ++i) {
       const Link link = fabric.link(LinkId(i));
@@ -80,12 +89,15 @@ struct FabricGraph::State {
     }
   }
 
-  void add(Vertex from, Vertex to, int link, int cost) {
-    boost::add_edge(from, to, Edge{link, cost, edges++}, graph);
-  }
+  void add(Vertex from, Vertex to, int link, int cost) { boost::add_edge(from, to, Edge{link, cost, edges++}, graph); }
 
   [[nodiscard]] Vertex device(int d) const { return static_cast<Vertex>(d); }
-  [[nodiscard]] Vertex nic(int d) const { return nics + static_cast<Vertex>(f.nic_index(d)); }
+  [[nodiscard]] Vertex nic_up(int d) const { return nics + static_cast<Vertex>(f.nic_index(d)); }
+  [[nodiscard]] Vertex nic_down(int d) const { return nic_up(d) + static_cast<Vertex>(f.nodes * f.rails); }
+  // `rail` = switches_per_group is the hub.
+  [[nodiscard]] Vertex spine_of(int rail, int plane) const {
+    return spine + static_cast<Vertex>(rail * planes + plane);
+  }
   [[nodiscard]] Vertex leaf(int s) const { return leaves + static_cast<Vertex>(s); }
   [[nodiscard]] Vertex domain_switch(int d) const { return switches + static_cast<Vertex>(f.domain_index(d)); }
 
@@ -100,13 +112,13 @@ struct FabricGraph::State {
         // A slot of a partly filled domain has a link that leads nowhere.
         return {device(owner), link.peer < f.devices ? device(link.peer) : boost::num_vertices(graph)};
       case LinkKind::nic_up:
-        return {nic(owner), leaf(f.leaf_switch(owner))};
+        return {nic_up(owner), leaf(f.leaf_switch(owner))};
       case LinkKind::nic_down:
-        return {leaf(f.leaf_switch(owner)), nic(owner)};
+        return {leaf(f.leaf_switch(owner)), nic_down(owner)};
       case LinkKind::leaf_up:
-        return {leaf(owner), spine + static_cast<Vertex>(link.peer)};
+        return {leaf(owner), spine_of(owner % f.switches_per_group, link.peer)};
       case LinkKind::leaf_down:
-        return {spine + static_cast<Vertex>(link.peer), leaf(owner)};
+        return {spine_of(owner % f.switches_per_group, link.peer), leaf(owner)};
     }
     return {0, 0};
   }
@@ -157,15 +169,20 @@ int FabricGraph::cost(std::span<const LinkId> route) const {
 bool FabricGraph::connects(std::span<const LinkId> route, DeviceId a, DeviceId b) const {
   const State& s = *state_;
   Vertex at = s.device(a.value);
-  // A route names no link between a device and its NIC: step over it.
-  const auto reaches = [&](Vertex to) { return at == to || boost::edge(at, to, s.graph).second; };
+  // A route names no link between a device and its NIC, nor inside a spine plane: step over them.
+  const auto steps = [&](Vertex from, Vertex to) {
+    if (from == to) return true;
+    const auto planes = static_cast<Vertex>(s.planes);
+    const bool spine = from >= s.spine && to >= s.spine && (from - s.spine) % planes == (to - s.spine) % planes;
+    const bool nic = (from >= s.nics && from < s.leaves) != (to >= s.nics && to < s.leaves);
+    return spine || (nic && std::min(from, to) < s.switches && boost::edge(from, to, s.graph).second);
+  };
   for (const LinkId id : route) {
     const auto [from, to] = s.ends(s.fabric.link(id));
-    const bool is_nic = from >= s.nics && from < s.leaves;
-    if (at != from && !(is_nic && reaches(from))) return false;
+    if (!steps(at, from)) return false;
     at = to;
   }
-  return at == s.device(b.value) || (at >= s.nics && at < s.leaves && reaches(s.device(b.value)));
+  return steps(at, s.device(b.value));
 }
 
 BytesPerSecond FabricGraph::cut_capacity(std::span<const DeviceId> from, std::span<const DeviceId> to) const {
@@ -182,13 +199,14 @@ BytesPerSecond FabricGraph::cut_capacity(std::span<const DeviceId> from, std::sp
   const int source = network.add_vertex();
   const int sink = network.add_vertex();
   const double unbounded = 8 * (s.f.nvlink + s.f.nic);
+  const double spine = 8 * s.f.nic * s.f.nodes * s.f.rails / std::min(1.0, s.f.oversubscription);
   for_each_edge(s.graph, [&](Graph::edge_descriptor e) {
     const Vertex u = boost::source(e, s.graph);
     const Vertex v = boost::target(e, s.graph);
     if (!open(u) || !open(v)) return;
     const int link = s.graph[e].link;
     network.add_edge(static_cast<int>(u), static_cast<int>(v),
-                     link < 0 ? unbounded : s.fabric.link(LinkId(link)).capacity.value);
+                     link < 0 ? (u >= s.spine ? spine : unbounded) : s.fabric.link(LinkId(link)).capacity.value);
   });
   for (const DeviceId d : from) network.add_edge(source, d.value, unbounded);
   for (const DeviceId d : to) network.add_edge(d.value, sink, unbounded);
