@@ -53,6 +53,7 @@ struct DispatchCall {
   int node_limit = 0;            // most domains that a token may reach, 0: no limit
   int sms = 0;                   // given to the dispatcher, 0: its default
   int route_groups = 0;          // groups that the router chooses `node_limit` of (8 in DeepSeek-V3), 0: one a domain
+  int experts = 0;               // in all; 0: many (a token's experts are then drawn with replacement)
 };
 
 // Duration = fixed + per_copy x copies that this rank exchanges (routing decides them; `mean_copies` when balanced),
@@ -70,6 +71,7 @@ struct DispatchTime {
 
 // Expected number of distinct domains, of n, that hold at least one of a token's k experts. Balanced routing.
 // With a limit L the router first chooses L of `groups` equal groups (0: one group a domain), then k experts inside them.
-[[nodiscard]] double expected_domains(int domains, int top_k, int limit, int groups = 0);
+// `experts`: k distinct ones of so many; 0: of many.
+[[nodiscard]] double expected_domains(int domains, int top_k, int limit, int groups = 0, int experts = 0);
 
 }  // namespace stepcast::topology

@@ -23,18 +23,33 @@ struct InDomainFit {
   double gamma_us = 0;  // per sqrt(MB)
 };
 
-// Expert dispatch and combine of one device class (calibration 5.3).
+// Expert dispatch or combine by a library that sends a token once per destination (calibration 5.3):
+//
+//   T = fixed + hop log2 N + ( S^q + L^q )^(1/q)
+//   S = tokens (token + copy D + kB (kb + kb_copy D + kb_forward D_N)) / SMs      work of the kernel's SMs
+//   L = max( tokens payload D (g-1)/g / nvlink,  tokens payload D_N (N-1)/N / nic )
+//
+// D distinct destination ranks and D_N distinct domains of a token, kB its payload, g members a domain, N domains
+// (kb_forward only for N > 1). Times in us on one SM.
+struct DispatchPhaseFit {
+  double fixed_us = 0, hop_us = 0;
+  double nvlink_gb_per_s = 0;  // at the box's NVLink rate
+  double nic_share = 1;        // of what a large message gets
+  double token_us = 0, copy_us = 0;
+  double kb_us = 0, kb_copy_us = 0, kb_forward_us = 0;
+  double join = 8;  // q
+};
+
 struct DispatchFit {
-  double fixed_dispatch_us = 0, fixed_combine_us = 0;
-  double dispatch_gb_per_s = 0, combine_gb_per_s = 0;  // per device inside the domain, at `sms`
-  double nic_share = 0;                                // reached share of what a large message gets
+  DispatchPhaseFit dispatch, combine;
+  int default_sms = 24;
 };
 
 struct CollectiveFits {
   std::string_view device;           // catalogue name, or the class it stands for
   double nvlink_gb_per_s = 0;        // of the measured box, per direction
   bool in_switch_reduction = false;  // NVLS
-  double tree_gb_per_s = 0;          // most that one domain drives across domains; 0: its NICs set the limit
+  double across_gb_per_s = 0;          // busbw that one domain drives into the network; 0: its NICs set the limit
   std::span<const InDomainFit> in_domain;
   DispatchFit deepep, hybridep;
   std::string_view source;

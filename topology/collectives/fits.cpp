@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "topology/collectives/dispatch_table.h"
 #include "topology/collectives/in_domain_table.h"
 
 namespace stepcast::topology {
@@ -12,35 +13,28 @@ namespace {
 
 using namespace tables;
 
-constexpr DispatchFit hopper_deepep{34, 50, 290, 295, 0.93};
-constexpr DispatchFit hopper_hybridep{30, 30, 400, 400, 0.95};
-constexpr DispatchFit blackwell_deepep{47, 60, 270, 330, 0.93};
-constexpr DispatchFit blackwell_hybridep{30, 30, 650, 650, 0.95};
-constexpr DispatchFit tray_deepep{40, 45, 185, 220, 0.93};
-constexpr DispatchFit ampere_deepep{34, 50, 190, 195, 0.93};
-
 constexpr std::string_view nccl_box = "nccl-tests in one box (aiconfigurator @095f58a), fitted";
 constexpr std::string_view nccl_rack =
     "nccl-tests on a tray (aiconfigurator @095f58a) and one rack (coreweave), fitted";
 constexpr std::string_view derived = "not measured: fractions of NVLink of the same generation";
 
 constexpr std::array table{
-    CollectiveFits{"a100", 300, false, 0, a100_box, ampere_deepep, ampere_deepep, nccl_box},
-    CollectiveFits{"h100", 450, true, 0, h100_box, hopper_deepep, hopper_hybridep, nccl_box},
-    CollectiveFits{"h200", 450, true, 0, h200_box, hopper_deepep, hopper_hybridep, nccl_box},
-    CollectiveFits{"h800", 450, true, 0, h100_box, hopper_deepep, hopper_hybridep, derived},
-    CollectiveFits{"h20", 450, true, 0, h200_box, hopper_deepep, hopper_hybridep, derived},
-    CollectiveFits{"b200", 900, true, 0, b200_box, blackwell_deepep, blackwell_hybridep, nccl_box},
-    CollectiveFits{"b300", 900, true, 0, b300_box, blackwell_deepep, blackwell_hybridep, nccl_box},
+    CollectiveFits{"a100", 300, false, 0, a100_box, h100_deepep, hopper_hybridep, nccl_box},
+    CollectiveFits{"h100", 450, true, 0, h100_box, h100_deepep, hopper_hybridep, nccl_box},
+    CollectiveFits{"h200", 450, true, 0, h200_box, h200_deepep, hopper_hybridep, nccl_box},
+    CollectiveFits{"h800", 450, true, 0, h100_box, h100_deepep, hopper_hybridep, derived},
+    CollectiveFits{"h20", 450, true, 0, h200_box, h100_deepep, hopper_hybridep, derived},
+    CollectiveFits{"b200", 900, true, 0, b200_box, b200_deepep, blackwell_hybridep, nccl_box},
+    CollectiveFits{"b300", 900, true, 0, b300_box, b300_deepep, blackwell_hybridep, nccl_box},
     // The 20-rack all-reduce tops out at 445 GB/s and two racks at twice that: what the channels of one domain
     // drive into the network, whatever its 72 NICs could.
-    CollectiveFits{"gb200", 900, true, 445, gb200_box, tray_deepep, blackwell_hybridep, nccl_rack},
-    CollectiveFits{"gb300", 900, true, 445, gb300_box, tray_deepep, blackwell_hybridep, nccl_rack},
-    CollectiveFits{"mi300x", 448, false, 0, mi300x_box, hopper_deepep, hopper_hybridep,
+    CollectiveFits{"gb200", 900, true, 445, gb200_box, gb200_deepep, blackwell_hybridep, nccl_rack},
+    CollectiveFits{"gb300", 900, true, 445, gb300_box, gb300_deepep, blackwell_hybridep, nccl_rack},
+    CollectiveFits{"mi300x", 448, false, 0, mi300x_box, h100_deepep, hopper_hybridep,
                    "rccl-tests in one box, all-reduce and all-to-all"},
-    CollectiveFits{"mi325x", 448, false, 0, mi300x_box, hopper_deepep, hopper_hybridep, derived},
-    CollectiveFits{"mi355x", 448, false, 0, mi300x_box, hopper_deepep, hopper_hybridep, derived},
-    CollectiveFits{"v100", 300, false, 0, a100_box, ampere_deepep, ampere_deepep, derived},
+    CollectiveFits{"mi325x", 448, false, 0, mi300x_box, h100_deepep, hopper_hybridep, derived},
+    CollectiveFits{"mi355x", 448, false, 0, mi300x_box, h100_deepep, hopper_hybridep, derived},
+    CollectiveFits{"v100", 300, false, 0, a100_box, h100_deepep, hopper_hybridep, derived},
 };
 
 double between(double low, double high, double share) { return low + (high - low) * share; }

@@ -1,9 +1,10 @@
 // Dense GEMM, form F3 of the calibration note:
 //
-//   T = t0 + max( 2mnk / (P e S a m/(m+m0) n/(n+n0) k/(k+k0)),  Q / (b W) )
+//   T = t0 + max( C + x A, Q / (b W) + A )     C = 2mnk / (P e S a m/(m+m0) n/(n+n0) k/(k+k0))
 //
 // P dense peak, W HBM bandwidth, S the sustained level, a the alignment factor,
-// Q the bytes of A, B and C moved once (plus what an accumulation adds).
+// Q the bytes of A, B and C moved once, A the time of an accumulation's extra
+// traffic, of which a share x shows beside compute.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +14,8 @@
 namespace stepcast::topology {
 namespace {
 
-constexpr double output_bytes = 2;  // C is written in bf16 whatever the inputs are
+constexpr double streaming_share = 0.85;  // of HBM bandwidth, read-modify-write of large tensors
+constexpr double output_bytes = 2;        // C is written in bf16 whatever the inputs are
 
 // fp8 and narrower formats halve and quarter the time of a k step, so the extents at half speed grow.
 // Factors on (m0, n0, k0) against bf16: DeepGEMM's own constants and the dense pilot (c = 8, 16).
@@ -77,6 +79,10 @@ double peak_flops(const Device& device, Precision precision) {
   return bf16->second;
 }
 
+double accumulation_seconds(const Device& device, double bytes) {
+  return bytes / (streaming_share * device.hbm_bandwidth.value);
+}
+
 Seconds gemm_time(const Device& device, Precision precision, const GemmShape& shape) {
   if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) return Seconds(0);
   const GemmFit fit = gemm_fit(device, precision);
@@ -85,10 +91,10 @@ Seconds gemm_time(const Device& device, Precision precision, const GemmShape& sh
                             alignment_factor(fit, shape.k);
   const double compute = 2 * shape.m * shape.n * shape.k / (peak_flops(device, precision) * efficiency);
   const double width = element_bytes(precision);
-  const double bytes =
-      width * (shape.m * shape.k + shape.k * shape.n) + (output_bytes + shape.accumulate_bytes) * shape.m * shape.n;
+  const double bytes = width * (shape.m * shape.k + shape.k * shape.n) + output_bytes * shape.m * shape.n;
   const double memory = bytes / (fit.b * device.hbm_bandwidth.value);
-  return fit.t0 + Seconds(std::max(compute, memory));
+  const double accumulation = accumulation_seconds(device, shape.accumulate_bytes * shape.m * shape.n);
+  return fit.t0 + Seconds(std::max(compute + exposed_accumulation * accumulation, memory + accumulation));
 }
 
 }  // namespace stepcast::topology
