@@ -9,12 +9,12 @@
 namespace stepcast::parallelism {
 namespace {
 
-// Tokens of a group's microbatch; beyond this the product with top_k might not fit.
-constexpr double most_tokens = 1e12;
+// Rows of a group's microbatch that the sampler's fixed point can hold; a real one has fewer than 2^32.
+constexpr double most_rows = 0x1p42;
 
 std::int64_t whole_tokens(const RoutingShape& shape) {
   const double tokens = shape.tokens_per_rank * shape.ep * shape.etp;
-  return tokens >= 0 && tokens <= most_tokens ? std::llround(tokens) : 0;
+  return std::llround(std::clamp(tokens, 0.0, most_rows / shape.top_k));
 }
 
 std::int64_t source_slots(const RoutingSpec& spec, const RoutingShape& shape) {
@@ -23,7 +23,7 @@ std::int64_t source_slots(const RoutingSpec& spec, const RoutingShape& shape) {
   // A product such as 128 x 1.1 must not gain a slot from its last bit.
   constexpr double rounding = 1e-9;
   const double slots = std::ceil(mean * spec.capacity_factor * (1 - rounding));
-  return slots >= 1 && slots <= most_tokens ? static_cast<std::int64_t>(slots) : 1;
+  return static_cast<std::int64_t>(std::clamp(slots, 1.0, most_rows));
 }
 
 }  // namespace

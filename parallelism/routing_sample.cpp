@@ -1,6 +1,7 @@
 #include "parallelism/routing_sample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <boost/math/special_functions/gamma.hpp>
@@ -44,6 +45,27 @@ double normal_of(std::uint64_t hash) {
   return (sum - mean) / deviation;
 }
 
+// Sum in a fixed order, in four strands: one addition is several cycles behind the one before.
+double sum_of(const double* x, std::size_t n) {
+  double strand[4] = {0, 0, 0, 0};
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (std::size_t j = 0; j < 4; ++j) strand[j] += x[i + j];
+  }
+  for (; i < n; ++i) strand[0] += x[i];
+  return (strand[0] + strand[1]) + (strand[2] + strand[3]);
+}
+
+double largest_of(const double* x, std::size_t n) {
+  double strand[4] = {0, 0, 0, 0};
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (std::size_t j = 0; j < 4; ++j) strand[j] = strand[j] < x[i + j] ? x[i + j] : strand[j];
+  }
+  for (; i < n; ++i) strand[0] = std::max(strand[0], x[i]);
+  return std::max(std::max(strand[0], strand[1]), std::max(strand[2], strand[3]));
+}
+
 // Uniform in 0 .. n-1 (n below 2^32) from the upper bits of a hash (Lemire 2019, without rejection: bias below n/2^32).
 std::size_t below(std::uint64_t hash, std::size_t n) { return ((hash >> 32) * n) >> 32; }
 
@@ -55,6 +77,7 @@ Scratch::Scratch(int n)
       popularity(std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(n))),
       expected(std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(n))),
       variance(std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(n))),
+      deviation(std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(n))),
       hash(std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(n))),
       fresh(std::make_unique_for_overwrite<std::int32_t[]>(static_cast<std::size_t>(n))),
       rows(std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(n))) {}
@@ -140,19 +163,14 @@ void expected_rows(double tokens, double rows, Scratch& scratch) {
   const auto n = static_cast<std::size_t>(scratch.experts);
   const double* popularity = scratch.popularity.get();
   double* expected = scratch.expected.get();
-  double sum = 0;
-  double most = 0;
-  for (std::size_t e = 0; e < n; ++e) {
-    sum += popularity[e];
-    most = std::max(most, popularity[e]);
-  }
+  const double sum = sum_of(popularity, n);
   if (!(sum > 0)) {
     std::fill_n(expected, n, rows / static_cast<double>(n));
     return;
   }
   const double scale = rows / sum;
   for (std::size_t e = 0; e < n; ++e) expected[e] = scale * popularity[e];
-  if (scale * most <= tokens) return;
+  if (scale * largest_of(popularity, n) <= tokens) return;
 
   double left = rows;   // for the experts that are not full
   double weight = sum;  // of those
@@ -179,11 +197,8 @@ void expected_rows(double tokens, double rows, Scratch& scratch) {
 void clamp_and_balance(double tokens, double rows, Scratch& scratch) {
   const auto n = static_cast<std::size_t>(scratch.experts);
   double* x = scratch.expected.get();
-  double sum = 0;
-  for (std::size_t e = 0; e < n; ++e) {
-    x[e] = std::min(std::max(x[e], 0.0), tokens);
-    sum += x[e];
-  }
+  for (std::size_t e = 0; e < n; ++e) x[e] = std::min(std::max(x[e], 0.0), tokens);
+  const double sum = sum_of(x, n);
   const double missing = rows - sum;
   if (missing > 0) {
     const double room = tokens * static_cast<double>(n) - sum;
@@ -195,29 +210,28 @@ void clamp_and_balance(double tokens, double rows, Scratch& scratch) {
   }
 }
 
-// Whole numbers with the sum `rows`: systematic rounding. The fractions are laid end to end from a random start; an
-// expert in whose fraction a whole number falls is rounded up. Unbiased, and an expert at `tokens` has no fraction.
-void round_rows(double start, std::int64_t tokens, std::int64_t rows, Scratch& scratch) {
+// Whole numbers with the sum `rows`: systematic rounding. The rows are laid end to end from a random start within the
+// first, and an expert gets the whole numbers in its stretch. Unbiased, and exact at 0 and at `tokens`. In fixed point.
+void round_rows(std::uint64_t random, std::int64_t tokens, std::int64_t rows, Scratch& scratch) {
+  constexpr int fraction_bits = 20;
+  constexpr auto one = std::int64_t{1} << fraction_bits;
+  constexpr std::int64_t margin = one >> 8;  // the errors of 2^12 summands cannot carry the end over a whole number
   const auto n = static_cast<std::size_t>(scratch.experts);
   const double* x = scratch.expected.get();
   std::int64_t* out = scratch.rows.get();
-  std::int64_t sum = 0;
-  double fraction = start;
+  std::int64_t end = margin + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(one - 2 * margin));
+  std::int64_t before = 0;
   for (std::size_t e = 0; e < n; ++e) {
-    auto whole = static_cast<std::int64_t>(x[e]);
-    fraction += x[e] - static_cast<double>(whole);
-    if (fraction >= 1) {
-      fraction -= 1;
-      ++whole;
-    }
-    out[e] = whole;
-    sum += whole;
+    end += static_cast<std::int64_t>(x[e] * static_cast<double>(one) + 0.5);
+    const std::int64_t upto = end >> fraction_bits;
+    out[e] = upto - before;
+    before = upto;
   }
-  // Rounding errors of the sum leave at most a few rows over.
-  for (std::size_t e = 0; e < n && sum != rows; ++e) {
-    const std::int64_t change = std::clamp<std::int64_t>(rows - sum, -out[e], tokens - out[e]);
+  // What rounding errors leave over when there are more summands, or rows beyond 2^32.
+  for (std::size_t e = 0; e < n && before != rows; ++e) {
+    const std::int64_t change = std::clamp<std::int64_t>(rows - before, -out[e], tokens - out[e]);
     out[e] += change;
-    sum += change;
+    before += change;
   }
 }
 
@@ -233,22 +247,16 @@ void draw_rows(std::int64_t tokens, int top_k, Scratch& scratch) {
   double* x = scratch.expected.get();
   double* variance = scratch.variance.get();
   const double per_token = tokens > 0 ? 1.0 / most : 0;
-  double deviations = 0;
-  double variances = 0;
+  double* deviation = scratch.deviation.get();
   for (std::size_t e = 0; e < n; ++e) {
-    const double v = std::max(x[e] * (1.0 - x[e] * per_token), 0.0);
-    const double d = static_cast<double>(std::sqrt(static_cast<float>(v))) * normal_of(scratch.hash[e]);
-    variance[e] = v;
-    x[e] += d;
-    deviations += d;
-    variances += v;
+    variance[e] = std::max(x[e] * (1.0 - x[e] * per_token), 0.0);
+    deviation[e] = std::sqrt(variance[e]) * normal_of(scratch.hash[e]);
   }
-  const double excess = variances > 0 ? deviations / variances : 0;
-  for (std::size_t e = 0; e < n; ++e) x[e] -= excess * variance[e];
+  const double variances = sum_of(variance, n);
+  const double excess = variances > 0 ? sum_of(deviation, n) / variances : 0;
+  for (std::size_t e = 0; e < n; ++e) x[e] += deviation[e] - excess * variance[e];
   clamp_and_balance(most, static_cast<double>(rows), scratch);
-  constexpr double margin = 1.0 / 1024;  // keeps rounding errors of the sum from moving a whole number over an end
-  const double start = margin + (1 - 2 * margin) * static_cast<double>(mix64(scratch.hash[0]) >> 11) * 0x1.0p-53;
-  round_rows(start, tokens, rows, scratch);
+  round_rows(mix64(scratch.hash[0]), tokens, rows, scratch);
 }
 
 void balanced_rows(std::int64_t tokens, int top_k, Scratch& scratch) {
@@ -263,6 +271,34 @@ void balanced_rows(std::int64_t tokens, int top_k, Scratch& scratch) {
   }
 }
 
+namespace {
+
+// Mean of a standard normal above z: phi(z) - z (1 - Phi(z)), tabulated; linear between, error below 1e-5.
+class MeanAbove {
+ public:
+  static constexpr double far = 6;  // beyond it 0, or -z
+  MeanAbove() {
+    for (std::size_t i = 0; i < table_.size(); ++i) {
+      const double z = static_cast<double>(i) / per_deviation - far;
+      const double density = std::exp(-0.5 * z * z) * 0.3989422804014327;
+      table_[i] = density - z * 0.5 * std::erfc(z * 0.7071067811865476);
+    }
+  }
+  // |z| < far
+  double operator()(double z) const {
+    const double at = (z + far) * per_deviation;
+    const auto i = static_cast<std::size_t>(at);
+    const double part = at - static_cast<double>(i);
+    return table_[i] * (1 - part) + table_[i + 1] * part;
+  }
+
+ private:
+  static constexpr double per_deviation = 80;
+  std::array<double, static_cast<std::size_t>(2 * far * per_deviation) + 2> table_{};
+};
+
+}  // namespace
+
 // Rows of a source are hypergeometric given the expert's total: mean mu = rows / sources, variance
 // mu (1 - 1/sources) (1 - rows/tokens). As a normal, the mean above `slots` is sd (phi(z) - z (1 - Phi(z))), z = (slots
 // - mu) / sd.
@@ -272,13 +308,9 @@ std::int64_t kept_rows(std::int64_t rows, std::int64_t tokens, std::int64_t sour
   const double chosen = tokens > 0 ? static_cast<double>(rows) / static_cast<double>(tokens) : 0;
   const double deviation = std::sqrt(std::max(mean * (1 - 1 / n) * (1 - chosen), 0.0));
   const double room = static_cast<double>(slots) - mean;
-  constexpr double far = 6;  // standard deviations beyond which the excess is below 1e-9 rows
+  static const MeanAbove mean_above;
   double excess = std::max(-room, 0.0);
-  if (deviation > 0 && std::abs(room) < far * deviation) {
-    const double z = room / deviation;
-    const double density = std::exp(-0.5 * z * z) * 0.3989422804014327;
-    excess = deviation * (density - z * 0.5 * std::erfc(z * 0.7071067811865476));
-  }
+  if (std::abs(room) < MeanAbove::far * deviation) excess = deviation * mean_above(room / deviation);
   const auto kept = static_cast<std::int64_t>(std::llround(static_cast<double>(rows) - n * std::max(excess, 0.0)));
   return std::clamp<std::int64_t>(kept, 0, std::min(rows, sources * slots));
 }

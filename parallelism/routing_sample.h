@@ -21,6 +21,7 @@ struct Scratch {
   std::unique_ptr<double[]> popularity;  // of this microbatch
   std::unique_ptr<double[]> expected;    // rows, then the rows drawn before rounding
   std::unique_ptr<double[]> variance;
+  std::unique_ptr<double[]> deviation;
   std::unique_ptr<std::uint64_t[]> hash;
   std::unique_ptr<std::int32_t[]> fresh;
   std::unique_ptr<std::int64_t[]> rows;  // the result

@@ -157,6 +157,7 @@ TEST_CASE("DualPipeV: DualPipe's time on half the devices, one copy of the param
     CHECK(simulate(v, {}).makespan == Approx(simulate(two, {}).makespan));
     CHECK(v.virtual_stages == p);
     CHECK(v.parameter_copies == 1);
+    CHECK(peaks(v) == std::vector<int>(static_cast<std::size_t>(p) / 2, p + 1));
     const Schedule same = make(ScheduleKind::dualpipe_v, {.stages = p / 2, .microbatches = m});
     CHECK(idle_share(same, {}) == Approx((p - 2) / (6.0 * m)).margin(1e-12));
   }
