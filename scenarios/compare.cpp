@@ -1,0 +1,213 @@
+#include "scenarios/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "scenarios/report/report.h"
+#include "sim/base/json_fields.h"
+
+namespace stepcast::scenarios {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double same_work = 0.01;  // packed batches differ by a few tokens
+constexpr double full_efficiency = 1.0;
+constexpr double huge = 1e300;
+constexpr std::size_t longest_value = 48;
+
+// Keys that decide what work a step does; every key below them counts.
+const std::vector<std::string> work_keys = {"/workload/sequence_length",
+                                            "/workload/packing",
+                                            "/workload/document_lengths",
+                                            "/precision",
+                                            "/recompute",
+                                            "/routing"};
+// Known to both, and neither work nor cause.
+const std::vector<std::string> ignored_keys = {
+    "/schema", "/name", "/description", "/workload/global_batch", "/workload/steps"};
+
+bool below(const std::string& pointer, const std::vector<std::string>& keys) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const std::string& key) { return (pointer + "/").starts_with(key + "/"); });
+}
+
+std::string value_text(const Json& flat, const std::string& pointer) {
+  if (!flat.contains(pointer)) return "none";
+  const Json& value = flat[pointer];
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (text.size() > longest_value) text = text.substr(0, longest_value - 3) + "...";
+  return text;
+}
+
+std::string model_name(const Json& scenario) {
+  if (!scenario.contains("model")) return "none";
+  const Json& model = scenario["model"];
+  if (model.is_string()) return model.get<std::string>();
+  return model.is_object() && model.contains("name") && model["name"].is_string() ? model["name"].get<std::string>()
+                                                                                  : "inline";
+}
+
+void find_differences(Comparison& c) {
+  const Json none = Json::object();
+  const Json& model_a = c.a.scenario.contains("model") ? c.a.scenario["model"] : none;
+  const Json& model_b = c.b.scenario.contains("model") ? c.b.scenario["model"] : none;
+  if (model_a != model_b) {
+    const std::string a = model_name(c.a.scenario), b = model_name(c.b.scenario);
+    c.work_differences.push_back(a == b ? "model: fields of " + a : "model: " + a + " -> " + b);
+  }
+  Json rest_a = c.a.scenario, rest_b = c.b.scenario;
+  rest_a.erase("model");
+  rest_b.erase("model");
+  const Json a = rest_a.flatten(), b = rest_b.flatten();
+  std::vector<std::string> pointers;
+  for (const auto& [pointer, value] : a.items()) pointers.push_back(pointer);
+  for (const auto& [pointer, value] : b.items()) {
+    if (!a.contains(pointer)) pointers.push_back(pointer);
+  }
+  for (const std::string& pointer : pointers) {
+    if (below(pointer, ignored_keys)) continue;
+    if (a.contains(pointer) && b.contains(pointer) && a[pointer] == b[pointer]) continue;
+    auto& list = below(pointer, work_keys) ? c.work_differences : c.other_differences;
+    list.push_back(fmt::format("{}: {} -> {}", pointer.substr(1), value_text(a, pointer), value_text(b, pointer)));
+  }
+}
+
+bool nearly(double a, double b) { return std::abs(a - b) <= same_work * std::max(std::abs(a), std::abs(b)); }
+
+void decide_kind(Comparison& c) {
+  const bool same_tokens = nearly(c.a.tokens_per_step, c.b.tokens_per_step);
+  const bool same_per_device = nearly(c.a.tokens_per_step / c.a.devices, c.b.tokens_per_step / c.b.devices);
+  const bool more_devices = c.a.devices != c.b.devices;
+  if (!same_tokens && !(more_devices && same_per_device)) {
+    c.work_differences.insert(c.work_differences.begin(), fmt::format("tokens per step: {:.6g} -> {:.6g}",
+                                                                      c.a.tokens_per_step, c.b.tokens_per_step));
+  }
+  if (!c.work_differences.empty()) {
+    c.kind = Comparison::Kind::different_work;
+    return;
+  }
+  if (!more_devices) {
+    c.kind = Comparison::Kind::variants;
+    c.scaled = Scaling{c.a.step_time_s / c.b.step_time_s, 1, {}};
+    return;
+  }
+  c.kind = same_tokens ? Comparison::Kind::strong_scaling : Comparison::Kind::weak_scaling;
+  c.scaled = scaling(same_tokens ? ScalingKind::strong : ScalingKind::weak, c.a.devices, c.a.step_time_s, c.b.devices,
+                     c.b.step_time_s);
+  if (!c.scaled.warning.empty()) c.warnings.push_back(c.scaled.warning);
+}
+
+bool inside_box(const std::string& span) { return span.find("one NVLink domain") != std::string::npos; }
+
+void find_breaks(Comparison& c) {
+  for (const auto& [group, span] : c.b.spans) {
+    const auto before = c.a.spans.find(group);
+    if (before == c.a.spans.end() || inside_box(before->second) == inside_box(span)) continue;
+    c.breaks.push_back(
+        fmt::format("the {} group goes from {} to {}: a break in the curve, not a trend", group, before->second, span));
+  }
+}
+
+std::vector<Moved> moves(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
+  std::map<std::string, Moved> both;
+  for (const auto& [key, value] : a) both[key] = Moved{key, value, 0};
+  for (const auto& [key, value] : b) {
+    both[key].name = key;
+    both[key].b = value;
+  }
+  std::vector<Moved> list;
+  for (auto& [key, moved] : both) {
+    if (moved.a != 0 || moved.b != 0) list.push_back(std::move(moved));
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Moved& x, const Moved& y) { return std::abs(x.b - x.a) > std::abs(y.b - y.a); });
+  return list;
+}
+
+}  // namespace
+
+Scaling scaling(ScalingKind kind, int devices0, double seconds0, int devices1, double seconds1) {
+  const double grown = static_cast<double>(devices1) / devices0;
+  const double faster = seconds0 / seconds1;
+  Scaling s;
+  s.speedup = kind == ScalingKind::strong ? faster : faster * grown;
+  s.efficiency = kind == ScalingKind::strong ? faster / grown : faster;
+  if (devices1 > devices0 && s.efficiency > full_efficiency) {
+    s.warning = fmt::format(
+        "efficiency {:.1f} % is above 100 %: the baseline is held back by something that the other run is not (memory, "
+        "recompute, bubble, a poor layout); compare with a better baseline",
+        100 * s.efficiency);
+  }
+  return s;
+}
+
+Result<RunSummary> read_run(const JsonDocument& document) {
+  Errors errors;
+  JsonFields root(document, document.root, "", errors);
+  RunSummary run;
+  const auto schema = root.required_text("schema");
+  if (schema && *schema != forecast_schema) {
+    return make_error(
+        ErrorCode::invalid,
+        fmt::format("found schema '{}', '{}' is needed: the JSON of stepcast simulate", *schema, forecast_schema),
+        root.where("schema"));
+  }
+  run.name = root.text("name").value_or("");
+  if (const auto* scenario = root.find("scenario")) run.scenario = *scenario;
+  const auto block = [&](const char* key, const auto& read) {
+    root.require(key);
+    if (auto fields = root.object(key)) read(*fields);
+  };
+  block("engine",
+        [&](JsonFields& f) { run.devices = static_cast<int>(f.required_integer("devices", 1, 1 << 20).value_or(1)); });
+  block("step_time_s", [&](JsonFields& f) { run.step_time_s = f.required_number("mean", 1e-12, huge).value_or(1); });
+  block("throughput", [&](JsonFields& f) {
+    run.tokens_per_step = f.required_number("tokens_per_s", 0, huge).value_or(0) * run.step_time_s;
+    f.read("tokens_per_step", run.tokens_per_step, 0, huge);
+  });
+  block("utilisation", [&](JsonFields& f) {
+    run.mfu = f.required_number("mfu", 0, huge).value_or(0);
+    run.hfu = f.required_number("hfu", 0, huge).value_or(0);
+  });
+  block("memory", [&](JsonFields& f) {
+    run.peak_memory_bytes = f.required_number("peak_bytes", 0, huge).value_or(0);
+    const auto* parts = f.find("by_part");
+    if (parts == nullptr || !parts->is_object()) return;
+    for (const auto& [part, bytes] : parts->items()) {
+      if (bytes.is_number()) run.memory_bytes[part] = bytes.get<double>();
+    }
+  });
+  block("breakdown", [&](JsonFields& f) {
+    for (const std::string& category : f.unread()) {
+      if (auto stats = f.object(category))
+        run.breakdown_s[category] = stats->required_number("mean_s", 0, huge).value_or(0);
+    }
+  });
+  root.list("communication", [&](const Json& row, const std::string&) {
+    if (row.is_object() && row.contains("group") && row["group"].is_string() && row.contains("span") &&
+        row["span"].is_string()) {
+      run.spans[row["group"].get<std::string>()] = row["span"].get<std::string>();
+    }
+  });
+  if (!errors.empty()) return errors;
+  return run;
+}
+
+Comparison compare(RunSummary a, RunSummary b) {
+  Comparison c;
+  c.a = std::move(a);
+  c.b = std::move(b);
+  c.throughput_ratio = (c.b.tokens_per_step / c.b.step_time_s) / (c.a.tokens_per_step / c.a.step_time_s);
+  find_differences(c);
+  decide_kind(c);
+  find_breaks(c);
+  c.parts = moves(c.a.breakdown_s, c.b.breakdown_s);
+  c.memory = moves(c.a.memory_bytes, c.b.memory_bytes);
+  return c;
+}
+
+}  // namespace stepcast::scenarios
