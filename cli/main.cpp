@@ -1,1 +1,154 @@
-int main() { return 0; }
+// stepcast: reads the command line, runs one command, writes its result.
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "cli/catalog_root.h"
+#include "cli/command.h"
+#include "cli/help.h"
+#include "cli/interrupt.h"
+#include "cli/output_file.h"
+
+namespace stepcast::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int exit_done = 0;
+constexpr int exit_failed = 1;
+constexpr int exit_usage = 2;
+constexpr int exit_interrupted = 130;
+constexpr unsigned help_width = 100;
+
+void add_global_options(po::options_description& options) {
+  options.add_options()("format", po::value<std::string>()->value_name("FORMAT"), "table (default), json or csv")(
+      "output,o", po::value<std::string>()->value_name("FILE"), "write the result to FILE, complete or not at all")(
+      "threads,j", po::value<std::string>()->value_name("N"), "worker threads; 0 (default): what the machine allows")(
+      "seed", po::value<std::string>()->value_name("N"), "seed of the random draws, over that of the scenario")(
+      "set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=VALUE"),
+      "override a scenario key, as in parallelism.ep=32; repeatable")(
+      "catalog", po::value<std::string>()->value_name("DIR"), "folder of the catalogues, over STEPCAST_CATALOG")(
+      "quiet,q", "no progress and no notes on standard error")("help,h", "this text");
+}
+
+int report(const Errors& errors) {
+  bool usage = !errors.empty();
+  for (const Error& error : errors) {
+    const std::string where = error.where.empty() ? "" : error.where + ": ";
+    std::fprintf(stderr, "stepcast: %s%s\n", where.c_str(), error.message.c_str());
+    usage = usage && error.code == ErrorCode::usage;
+  }
+  return usage ? exit_usage : exit_failed;
+}
+
+// The catalogue is looked for when the command asks for none of the usage errors first.
+Result<Globals> read_globals(Arguments& arguments) {
+  Globals globals;
+  globals.format = static_cast<Format>(arguments.choice("format", {"table", "json", "csv"}).value_or(0));
+  globals.output = arguments.text("output");
+  globals.threads = static_cast<int>(arguments.integer("threads", 0, 1024).value_or(0));
+  globals.quiet = arguments.flag("quiet");
+  globals.colour = globals.output.empty() && colour_on_stdout();
+  globals.sets = arguments.list("set");
+  for (const std::string& set : globals.sets) {
+    const auto equals = set.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      arguments.fail("set", fmt::format("found '{}', KEY=VALUE is needed, as in parallelism.ep=32", set));
+    }
+  }
+  if (const auto seed = arguments.integer("seed", 0, std::numeric_limits<long long>::max())) {
+    globals.sets.push_back(fmt::format("seed={}", *seed));
+  }
+  if (!arguments.errors().empty()) return arguments.errors();
+  auto root = find_catalog_root(arguments.text("catalog"));
+  if (!root) return root.errors();
+  globals.catalog_root = *root;
+  return globals;
+}
+
+int run_command(const Command& command, const std::vector<std::string>& words) {
+  po::options_description own("Options", help_width);
+  po::options_description global("Options of every command", help_width);
+  po::options_description all;
+  po::options_description hidden;
+  command.add_options(own);
+  add_global_options(global);
+  if (!command.positional.empty()) {
+    hidden.add_options()(std::string(command.positional).c_str(), po::value<std::vector<std::string>>()->composing());
+  }
+  all.add(own).add(global).add(hidden);
+
+  auto values = parse_command_line(words, all, command.positional, command.max_positional);
+  if (!values) return report(values.errors());
+  Arguments arguments(std::move(*values));
+  if (arguments.flag("help")) {
+    std::fputs(help_of(command, own, global).c_str(), stdout);
+    return exit_done;
+  }
+  auto globals = read_globals(arguments);
+  if (!globals) return report(globals.errors());
+  const auto file = OutputFile::open(globals->output);
+  if (!file) return report(file.errors());
+
+  std::unique_ptr<tbb::global_control> limit;
+  if (globals->threads > 0) {
+    limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                  static_cast<std::size_t>(globals->threads));
+  }
+  watch_for_interrupts();
+  Progress progress(globals->quiet);
+  const auto output = command.run(Invocation{*globals, arguments, progress});
+  progress.clear();
+  if (!arguments.errors().empty()) return report(arguments.errors());
+  if (!output) {
+    const int code = report(output.errors());
+    return interrupted() ? exit_interrupted : code;
+  }
+  if (const auto written = file->write(output->text); !written) return report(written.errors());
+  if (output->interrupted) {
+    std::fputs("stepcast: interrupted; the result is partial\n", stderr);
+    return exit_interrupted;
+  }
+  return output->failed ? exit_failed : exit_done;
+}
+
+int run(std::vector<std::string> words) {
+  if (words.empty()) {
+    std::fputs(overview().c_str(), stderr);
+    return exit_usage;
+  }
+  std::string name = words.front();
+  words.erase(words.begin());
+  if (name == "--version") {
+    std::fputs(version_text().c_str(), stdout);
+    return exit_done;
+  }
+  if (name == "help" && !words.empty()) {  // `stepcast help simulate`
+    name = words.front();
+    words = {"--help"};
+  } else if (name == "--help" || name == "-h" || name == "help") {
+    std::fputs(overview().c_str(), stdout);
+    return exit_done;
+  }
+  std::vector<std::string> names;
+  for (const Command* command : commands()) {
+    if (command->name == name) return run_command(*command, words);
+    names.emplace_back(command->name);
+  }
+  const char* kind = name.starts_with("-") ? "no command before the option" : "unknown command";
+  return report(
+      {make_error(ErrorCode::usage,
+                  fmt::format("{}{}; commands are {}", kind, suggestion(name, names), fmt::join(names, ", ")), name)});
+}
+
+}  // namespace
+}  // namespace stepcast::cli
+
+int main(int argc, char** argv) { return stepcast::cli::run(std::vector<std::string>(argv + 1, argv + argc)); }

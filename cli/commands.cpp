@@ -1,0 +1,11 @@
+#include "cli/commands.h"
+
+namespace stepcast::cli {
+
+std::span<const Command* const> commands() {
+  static constexpr std::array all = {&simulate_command, &account_command, &compare_command, &explain_command,
+                                     &list_command};
+  return all;
+}
+
+}  // namespace stepcast::cli

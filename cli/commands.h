@@ -1,0 +1,14 @@
+// The commands, each defined in the file of its name.
+#pragma once
+
+#include "cli/command.h"
+
+namespace stepcast::cli {
+
+extern const Command simulate_command;
+extern const Command account_command;
+extern const Command compare_command;
+extern const Command explain_command;
+extern const Command list_command;
+
+}  // namespace stepcast::cli

@@ -1,0 +1,48 @@
+// stepcast compare: two results of simulate side by side.
+#include <boost/program_options/value_semantic.hpp>
+
+#include "cli/commands.h"
+#include "cli/render.h"
+#include "scenarios/compare.h"
+
+namespace stepcast::cli {
+namespace {
+
+void add_options(boost::program_options::options_description&) {}
+
+Result<Output> run(const Invocation& invocation) {
+  const auto files = invocation.arguments.list("results");
+  if (files.size() != 2) {
+    return make_error(ErrorCode::usage, "two results are needed: the files that stepcast simulate --format json wrote");
+  }
+  std::vector<scenarios::RunSummary> runs;
+  Errors errors;
+  for (const std::string& file : files) {
+    const auto document = read_json_file(file);
+    auto run = document ? scenarios::read_run(*document) : Result<scenarios::RunSummary>(document.errors());
+    if (run) {
+      runs.push_back(std::move(*run));
+    } else {
+      errors.insert(errors.end(), run.errors().begin(), run.errors().end());
+    }
+  }
+  if (!errors.empty()) return errors;
+  const auto comparison = scenarios::compare(std::move(runs[0]), std::move(runs[1]));
+  return Output{render(
+      invocation.globals, [&] { return to_json(comparison); },
+      [&] { return to_table(comparison, invocation.globals.colour); }, [&] { return to_csv(comparison); })};
+}
+
+}  // namespace
+
+const Command compare_command = {
+    "compare",
+    "A.json B.json",
+    "Sets two results side by side: what moved, and whether it is a scaling result.",
+    {"stepcast compare a.json b.json", "stepcast compare a.json b.json --format json --output moved.json"},
+    "results",
+    2,
+    add_options,
+    run};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,29 @@
+#include "cli/interrupt.h"
+
+#include <csignal>
+
+#include <atomic>
+
+namespace stepcast::cli {
+namespace {
+
+// A signal handler can reach nothing else.
+std::atomic<bool> was_interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void on_signal(int) { was_interrupted.store(true); }
+
+}  // namespace
+
+void watch_for_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return was_interrupted.load(); }
+
+}  // namespace stepcast::cli
