@@ -230,7 +230,7 @@ void backward_projections(StageContext& ctx, const Widths& w, Pass pass) {
 // Bytes kept for the core's backward and the output projection: the output and the log-sum-exp; unfused kernels keep
 // the scores, their softmax and (with dropout) a mask: 5 bytes a score over the square (arXiv 2205.05198).
 double core_saved(const StageContext& ctx, const Widths& w) {
-  return ctx.tokens * w.heads * (w.v_dim * bf16_bytes + 4);
+  return ctx.tokens * w.heads * (w.v_dim * ctx.spec.recipe.attention_output_bytes + 4);
 }
 double core_scores(const StageContext& ctx, const Widths& w) {
   const auto& map = ctx.software().attention;

@@ -23,8 +23,8 @@ void lower_norm(StageContext& ctx, Pass pass, const std::string& name) {
     ctx.elementwise(pass, name, Category::memory_bound,
                     software.norm_passes_forward * per_block * elements * bf16_bytes, per_block);
     // The output is the input of the next GEMM, kept in the recipe's precision.
-    ctx.save(pass, "activations.norm", "layernorm", elements * ctx.spec.recipe.activation_bytes);
-    ctx.save(pass, "activations.residual", "residual", elements * bf16_bytes);
+    ctx.save(pass, "activations.norm", in_layer ? "layernorm" : "", elements * ctx.spec.recipe.activation_bytes);
+    ctx.save(pass, "activations.residual", in_layer ? "residual" : "", elements * bf16_bytes);
     return;
   }
   if (has_dgrad(pass)) {
@@ -49,7 +49,7 @@ void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name
   if (is_forward(pass)) {
     ctx.enter_tp(pass, name + "_input");
     ctx.linear(pass, name + "_fc1", t, in_width, h);
-    ctx.save(pass, part, recompute_module, t * in_width * bf16_bytes);
+    ctx.save(pass, part, recompute_module, t * in_width * ctx.spec.recipe.function_input_bytes);
     ctx.elementwise(pass, name + "_activation", Category::memory_bound,
                     software.activation_passes_forward * gating * t * f * bf16_bytes);
     ctx.save(pass, part, recompute_module, t * f * act);
@@ -64,7 +64,7 @@ void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name
   if (has_dgrad(pass)) {
     ctx.elementwise(pass, name + "_activation.backward", Category::memory_bound,
                     software.activation_passes_backward * gating * t * f * bf16_bytes);
-    ctx.release(part, t * in_width * bf16_bytes);
+    ctx.release(part, t * in_width * ctx.spec.recipe.function_input_bytes);
   }
   ctx.linear(pass, name + "_fc1", t, in_width, h);
   ctx.enter_tp(pass, name + "_input");

@@ -181,7 +181,7 @@ void forward(StageContext& ctx, Pass pass) {
   exchange_etp(ctx, Collective::all_gather, "etp_gather");
   permute(ctx, pass, "sort_rows", false);
   ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
-  ctx.save(pass, part_experts, "moe", 0, s.width * act + s.in_ffn * bf16_bytes);
+  ctx.save(pass, part_experts, "moe", 0, s.width * act + s.in_ffn * ctx.spec.recipe.function_input_bytes);
   expert_activation(ctx, pass);
   ctx.save(pass, part_experts, activation_module(ctx), 0, s.ffn * act);
   if (pass == Pass::recompute && !ctx.full_recompute()) return;
@@ -214,7 +214,7 @@ void backward(StageContext& ctx, Pass pass) {
   if (has_wgrad(pass)) ctx.release(part_experts, 0, s.ffn * act);
   if (dgrad) {
     expert_activation(ctx, pass);
-    ctx.release(part_experts, 0, s.in_ffn * bf16_bytes);
+    ctx.release(part_experts, 0, s.in_ffn * ctx.spec.recipe.function_input_bytes);
   }
   ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
   if (has_wgrad(pass)) ctx.release(part_experts, 0, s.width * act);

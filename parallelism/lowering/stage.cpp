@@ -128,8 +128,9 @@ void Stage::make_pieces() {
     PieceState p;
     p.piece = piece;
     p.content = low_.step.split.pieces[static_cast<std::size_t>(piece)];
-    const auto add = [&](double dense, double experts) {
+    const auto add = [&](double dense, double experts, bool quantised) {
       ParameterBlock b;
+      b.quantised = quantised && ctx_.quantised();
       b.parameters = {dense, experts};
       b.slot = out_.new_slot();
       p.blocks.push_back(b);
@@ -137,10 +138,11 @@ void Stage::make_pieces() {
     };
     const auto layer_block = [&](int layer) {
       const auto l = models::layer_parameters(spec.model, layer);
-      return add((l.attention_tp + l.mlp_tp) / layout.tp + l.replicated, l.routed_experts / (layout.ep * layout.etp));
+      return add((l.attention_tp + l.mlp_tp) / layout.tp + l.replicated, l.routed_experts / (layout.ep * layout.etp),
+                 true);
     };
     const double vocabulary = low_.padded_vocab * hidden / layout.tp;
-    if (p.content.embedding) p.embedding_block = add(vocabulary, 0);
+    if (p.content.embedding) p.embedding_block = add(vocabulary, 0, false);
     p.first_layer_block = static_cast<int>(p.blocks.size());
     for (int i = 0; i < p.content.layers; ++i) layer_block(p.content.first_layer + i);
     for (int i = 0; i < p.content.mtp_layers; ++i) {
@@ -149,7 +151,7 @@ void Stage::make_pieces() {
     }
     if (p.content.loss) {
       const bool shares_embedding = spec.model.tied_embeddings && p.content.embedding;
-      p.head_block = add((shares_embedding ? 0 : vocabulary) + hidden, 0);
+      p.head_block = add((shares_embedding ? 0 : vocabulary) + hidden, 0, false);
     }
     pieces_.push_back(std::move(p));
   }

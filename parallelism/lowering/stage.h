@@ -43,6 +43,7 @@ struct PieceParameters {
 struct ParameterBlock {  // a layer, an embedding or a head: what one gather or one reduction moves
   PieceParameters parameters;
   int slot = -1;  // its gathered parameters are there
+  bool quantised = false;      // its GEMMs run in the recipe's precision: layers, not embedding and head
 };
 
 struct PieceState {
@@ -97,6 +98,7 @@ class Stage {
   void prefetch_block(const PieceState& piece, int block);     // ZeRO-3: gathers it if the piece has it
   void optimizer(double owned);
   [[nodiscard]] double owned_parameters() const;
+  [[nodiscard]] double quantised_parameters() const;
   void static_memory();
   [[nodiscard]] bool gathers_every_pass() const {
     return low_.spec.sharding == Sharding::zero3 || low_.spec.sharding == Sharding::hsdp;

@@ -91,6 +91,14 @@ double Stage::owned_parameters() const {
   return dense / shards + experts / ctx_.edp.size;
 }
 
+double Stage::quantised_parameters() const {
+  double sum = 0;
+  for (const auto& p : pieces_) {
+    for (const auto& b : p.blocks) sum += b.quantised ? b.parameters.total() : 0;
+  }
+  return sum;
+}
+
 void Stage::step_begin() {
   const bool gather_now = shards_optimizer() && low_.spec.overlap.parameters && !gathers_every_pass();
   const bool quantise = ctx_.quantised();
@@ -103,12 +111,8 @@ void Stage::step_begin() {
   }
   if (quantise) {
     // Weights are cast once a step: bf16 read, the narrow tensor and its transposed copy written.
-    double parameters = 0;
-    for (const auto& p : pieces_) {
-      for (const auto& b : p.blocks) parameters += b.parameters.total();
-    }
     ctx_.elementwise(Pass::forward, "weight_quantise", sim::Category::quantise,
-                     parameters * (2 + 2 * topology::element_bytes(low_.spec.recipe.gemm)), 1);
+                     quantised_parameters() * (2 + 2 * topology::element_bytes(low_.spec.recipe.gemm)), 1);
   }
   sim::Call call;
   call.body = static_cast<std::uint16_t>(out_.end_body());
@@ -169,8 +173,8 @@ void Stage::step_end() {
         op.collective = shards_optimizer() ? "reduce_scatter" : "all_reduce";
         op.stream = sim::Stream::dp;
         op.time = {t.time, Seconds(0), Seconds(0)};
-        const auto key = std::minmax(rank_, low_.spec.degrees.pp - 1 - rank_);
-        op.target = low_.pair_joins.at({key.first, key.second});
+        const int other = low_.step.layout.pp - 1 - rank_;
+        op.target = low_.pair_joins.at({std::min(rank_, other), std::max(rank_, other)});
         op.payload = bytes.value;
         op.wire = t.wire_per_rank.value;
         op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
@@ -241,8 +245,9 @@ void Stage::static_memory() {
     if (cohort_.static_bytes.size() <= part) cohort_.static_bytes.resize(part + 1, 0);
     cohort_.static_bytes[part] += bytes;
   };
-  const double quantised_copy = ctx_.quantised() ? 2 * topology::element_bytes(recipe.gemm) : 0;
-  set("weights", (gathers_every_pass() ? owned : parameters) * (recipe.parameter_bytes + quantised_copy));
+  const double narrow_copies = 2 * topology::element_bytes(recipe.gemm) * quantised_parameters();
+  set("weights", (gathers_every_pass() ? owned : parameters) * recipe.parameter_bytes +
+                     narrow_copies * (gathers_every_pass() ? owned / std::max(1.0, parameters) : 1));
   set("gradients", (reduces_every_microbatch() ? owned : parameters) * recipe.gradient_bytes);
   set("optimizer", low_.spec.offload.optimizer ? 0 : owned * recipe.optimizer_bytes);
   set("context", low_.spec.software.context_bytes);
