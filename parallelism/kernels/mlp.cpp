@@ -19,6 +19,7 @@ void lower_norm(StageContext& ctx, Pass pass, const std::string& name) {
   const double elements = ctx.tokens_sp * ctx.model().hidden;
   const double per_block = ctx.model().norms_per_layer / 2.0;
   const auto& software = ctx.software();
+  const bool in_layer = ctx.layer >= 0;  // recomputation repeats layers, not the final norm
   if (is_forward(pass)) {
     ctx.elementwise(pass, name, Category::memory_bound,
                     software.norm_passes_forward * per_block * elements * bf16_bytes, per_block);
