@@ -26,34 +26,12 @@ Family with(Family f, Change change) {
   return f;
 }
 
-std::vector<Family> dense_families() {
+std::vector<Family> gpt_families() {
   const auto gpt = [](Family& f) {
     f.gated = false;
     f.qkv_bias = f.ffn_bias = f.layer_norm_bias = true;
-    f.output_bias_follows = true;
   };
-  const auto gemma = [](Family& f) { f.tied = true; };
   return {
-      dense("llama"),
-      dense("phi3"),
-      with(dense("mistral"), [](Family& f) { f.window = WindowRule::all; }),
-      with(dense("qwen2"),
-           [](Family& f) {
-             f.qkv_bias = true;
-             f.output_bias_follows = false;
-             f.window = WindowRule::if_switched_on;
-           }),
-      with(dense("qwen3"),
-           [](Family& f) {
-             f.qk_norm = true;
-             f.window = WindowRule::if_switched_on;
-           }),
-      with(dense("mimo"),
-           [](Family& f) {
-             f.qkv_bias = true;
-             f.output_bias_follows = false;
-             f.window = WindowRule::if_switched_on;
-           }),
       with(dense("gpt2"),
            [&](Family& f) {
              gpt(f);
@@ -65,6 +43,12 @@ std::vector<Family> dense_families() {
              f.gated = false;
              f.layer_norm_bias = true;
            }),
+  };
+}
+
+std::vector<Family> gemma_families() {
+  const auto gemma = [](Family& f) { f.tied = true; };
+  return {
       with(dense("gemma"), gemma),
       with(dense("gemma2"),
            [&](Family& f) {
@@ -84,10 +68,30 @@ std::vector<Family> dense_families() {
                            {"head_dim", 256},
                            {"sliding_window", 4096}};
            }),
+  };
+}
+
+std::vector<Family> dense_families() {
+  const auto qkv_bias = [](Family& f) {
+    f.qkv_bias = true;
+    f.output_bias_follows = false;
+    f.window = WindowRule::if_switched_on;
+  };
+  return {
+      dense("llama"),
+      dense("phi3"),
+      dense("ernie4_5"),
+      with(dense("mistral"), [](Family& f) { f.window = WindowRule::all; }),
+      with(dense("qwen2"), qkv_bias),
+      with(dense("mimo"), qkv_bias),
+      with(dense("qwen3"),
+           [](Family& f) {
+             f.qk_norm = true;
+             f.window = WindowRule::if_switched_on;
+           }),
       with(dense("qwen3_5"), [](Family& f) { f.qk_norm = f.output_gate = true; }),
       with(dense("olmo2"), [](Family& f) { f.qk_norm_whole = true; }),
       with(dense("hunyuan_dense"), [](Family& f) { f.qk_norm = true; }),
-      dense("ernie4_5"),
   };
 }
 
@@ -151,6 +155,8 @@ std::vector<Family> recent_moe_families() {
 const std::vector<Family>& families() {
   static const std::vector<Family> all = [] {
     std::vector<Family> list = dense_families();
+    for (Family& f : gpt_families()) list.push_back(std::move(f));
+    for (Family& f : gemma_families()) list.push_back(std::move(f));
     for (Family& f : classic_moe_families()) list.push_back(std::move(f));
     for (Family& f : recent_moe_families()) list.push_back(std::move(f));
     return list;

@@ -126,6 +126,18 @@ void kinds_from_window(Config& config, Model& model) {
   }
 }
 
+bool kinds_from_lists(Config& config, Model& model) {
+  if (kinds_from_linear_config(config, model)) return true;
+  if (kinds_from_bits(config, model, "attn_type_list", AttentionKind::linear, AttentionKind::full)) return true;
+  if (kinds_from_bits(config, model, "hybrid_layer_pattern", AttentionKind::full, AttentionKind::sliding)) return true;
+  const auto interval = config.integer({"full_attention_interval"}, 1, max_layers);
+  if (!interval) return false;
+  for (int i = 0; i < count(model); ++i) {
+    layer(model, i).attention = (i + 1) % *interval == 0 ? AttentionKind::full : AttentionKind::linear;
+  }
+  return true;
+}
+
 bool any_with(const Model& model, AttentionKind kind) {
   return std::any_of(model.layers.begin(), model.layers.end(), [&](const Layer& l) { return l.attention == kind; });
 }
@@ -202,14 +214,7 @@ void read_attention_kinds(Config& config, Model& model) {
     config.ignore({"full_attention_interval", "sliding_window_pattern", "max_window_layers", "attn_type_list"});
     if (!any_with(model, AttentionKind::sliding) && !any_with(model, AttentionKind::chunked)) model.window = 0;
     if (any_with(model, AttentionKind::sliding) && window) model.window = *window;
-  } else if (chunked || kinds_from_linear_config(config, model)) {
-  } else if (kinds_from_bits(config, model, "attn_type_list", AttentionKind::linear, AttentionKind::full)) {
-  } else if (kinds_from_bits(config, model, "hybrid_layer_pattern", AttentionKind::full, AttentionKind::sliding)) {
-  } else if (const auto interval = config.integer({"full_attention_interval"}, 1, max_layers)) {
-    for (int i = 0; i < count(model); ++i) {
-      layer(model, i).attention = (i + 1) % *interval == 0 ? AttentionKind::full : AttentionKind::linear;
-    }
-  } else {
+  } else if (!chunked && !kinds_from_lists(config, model)) {
     kinds_from_window(config, model);
   }
   if (any_with(model, AttentionKind::sliding) && model.window == 0) {
