@@ -107,13 +107,12 @@ class Walk {
   Input find_input(std::uint8_t streams, std::uint16_t slot, Ticks time, bool issued_last) {
     Input before;
     bool from_before = false;
+    // Of the step before, only dp and copy streams can end after this one's begin.
     const auto binds = [&](const Place& p, Stream stream) {
-      if (p.call < 0) {
-        if (!from_before) before.stream = stream;
-        from_before = true;
-        return false;
-      }
-      return calls_.at(p).end[lane_] == time;
+      if (p.call >= 0) return calls_.at(p).end[lane_] == time;
+      if (!from_before || stream == Stream::dp || stream == Stream::copy) before.stream = stream;
+      from_before = true;
+      return false;
     };
     const auto on_stream = [&](Stream stream, Input& found) {
       const Place p = predecessors_.on_stream(place_, stream);
@@ -129,7 +128,6 @@ class Walk {
       const Stream stream = predecessors_.stream_of_slot(place_.cohort, slot);
       const Place p = predecessors_.of_slot(place_, slot);
       if (binds(p, stream)) return {Input::Kind::op, p, stream};
-      if (p.call < 0) before.stream = stream;
     }
     for (unsigned rest = streams & ~static_cast<unsigned>(bit(own)); rest != 0; rest &= rest - 1) {
       if (on_stream(static_cast<Stream>(std::countr_zero(rest)), found)) return found;
@@ -149,29 +147,10 @@ class Walk {
         follow_issue(launched ? now_ - cohort().launch_ticks : now_);
         return;
       case Input::Kind::before_step:
-        hop(carried(input.stream), "from the step before", -1, step_begin_);
+        hop(input.stream == Stream::dp ? Category::exposed_dp : Category::other, "from the step before", -1,
+            step_begin_);
         return;
     }
-  }
-
-  static Category carried(Stream stream) {
-    switch (stream) {
-      case Stream::tp:
-        return Category::exposed_tp;
-      case Stream::cp:
-        return Category::exposed_cp;
-      case Stream::ep:
-        return Category::exposed_ep;
-      case Stream::pp_send:
-      case Stream::pp_receive:
-        return Category::exposed_pp;
-      case Stream::dp:
-        return Category::exposed_dp;
-      case Stream::compute:
-      case Stream::copy:
-        break;
-    }
-    return Category::other;
   }
 
   // place_ is a host_sync whose end, recorded in a slot, bound the hop before.

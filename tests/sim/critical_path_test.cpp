@@ -2,6 +2,7 @@
 
 #include "sim/record/critical_path.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <catch2/catch.hpp>
@@ -101,6 +102,88 @@ TEST_CASE("transfers between stages are exposed, not bubble, and on the critical
   REQUIRE(report.critical_path.size() == 6);
   CHECK(report.critical_path[1].name == "send");
   CHECK(report.critical_path[2].rank == RankId(1));
+}
+
+namespace {
+
+// Backward kernels of 41 ms, 40 ms of gradient all-reduce from the tenth on, then the optimizer; or no all-reduce.
+Program overlapped_reduction(bool reduces) {
+  constexpr double ms = 1e9;
+  Program p;
+  p.ranks = 2;
+  p.memory_parts = {"weights"};
+  Instruction reduce = op(Opcode::collective, Stream::dp, 1, 0);
+  reduce.wait_streams = bit(Stream::compute);
+  Instruction adam = op(Opcode::compute, Stream::compute, 2);
+  adam.wait_streams = bit(Stream::dp);
+  std::vector<Instruction> code = {op(Opcode::compute, Stream::compute, 0), op(Opcode::compute, Stream::compute, 3),
+                                   adam};
+  if (reduces) code.insert(code.begin() + 1, reduce);
+  for (Instruction& in : code) in.flags = flag_no_launch;
+  p.cohorts.push_back(cohort("all", 0, 2,
+                             {work("backward", Category::gemm), work("gradients", Category::other, "all_reduce"),
+                              work("adam", Category::optimizer), work("backward", Category::gemm)},
+                             code));
+  p.cohorts[0].groups.push_back(whole_group("dp", 2));
+  p.cohorts[0].costs = {{10 * ms, 0, 0, NoiseKind::none},
+                        {40 * ms, 0, 0, NoiseKind::none},
+                        {5 * ms, 0, 0, NoiseKind::none},
+                        {31 * ms, 0, 0, NoiseKind::none}};
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("an all-reduce of 40 ms of which 31 run under backward adds 9 to the step") {
+  const StepReport with = record(overlapped_reduction(true));
+  const StepReport without = record(overlapped_reduction(false));
+  check_step(with);
+  CHECK(with.duration - without.duration == 9'000'000'000);
+  CHECK(of(with.by_rank[0], Category::exposed_dp) == 9'000'000'000);
+  REQUIRE(with.communication.size() == 1);
+  CHECK(with.communication[0].raw == 40'000'000'000);
+  CHECK(with.communication[0].exposed_mean == 9'000'000'000);
+  // The path runs through the all-reduce, not through the kernels beside it.
+  CHECK(with.categories[static_cast<std::size_t>(Category::exposed_dp)].critical_path == 40'000'000'000);
+}
+
+TEST_CASE("a gather at the end of a step is exposed where the next step's first kernel waits for it") {
+  Program p = overlapped_reduction(true);
+  Body& body = p.cohorts[0].bodies[0];
+  std::rotate(body.instructions.begin() + 1, body.instructions.begin() + 2, body.instructions.end());  // gather last
+  body.instructions[2].wait_streams = 0;
+  body.instructions[0].wait_streams = bit(Stream::dp);
+  const StepReport first = record(p, {}, 0);
+  CHECK(first.duration == 46'000'000'000);
+  const StepReport steady = record(p, {}, 3);
+  check_step(steady);
+  CHECK(steady.duration == 86'000'000'000);
+  CHECK(of(steady.by_rank[1], Category::exposed_dp) == 40'000'000'000);
+  CHECK(of(steady.by_rank[1], Category::gemm) == 41'000'000'000);
+  CHECK(steady.categories[static_cast<std::size_t>(Category::exposed_dp)].critical_path == 40'000'000'000);
+  CHECK(steady.critical_path.front().name == "from the step before");
+}
+
+TEST_CASE("what is sent is received: messages and bytes of the two ends agree") {
+  struct Count : Sink {
+    void on_instruction(const InstructionEvent& e) override {
+      const double bytes = e.work->payload_bytes * static_cast<double>(e.end.size());
+      if (e.instruction->op == Opcode::send) sent += bytes;
+      if (e.instruction->op == Opcode::receive) received += bytes;
+    }
+    void on_step_end(std::uint64_t, int, std::span<const Ticks>) override {}
+    double sent = 0, received = 0;
+  } count;
+  PipelineShape shape;
+  shape.lanes = 3;
+  const Program program = one_f_one_b(shape);
+  RunOptions run;
+  run.sink = &count;
+  REQUIRE(run_lockstep(program, {}, run).ok());
+  CHECK(count.sent == count.received);
+  const StepReport report = record(program);
+  REQUIRE(report.communication.size() == 1);
+  CHECK(report.communication[0].payload_bytes * program.ranks == count.sent);
 }
 
 TEST_CASE("noise and slow ranks: everything still adds up") {

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "record_events.h"
+#include "record_reference.h"
 #include "sim/record/communication.h"
 #include "sim/record/labels.h"
 #include "sim/record/partition.h"
@@ -196,4 +197,48 @@ TEST_CASE("a gather of the step before delays the first kernel, one that outlive
   CHECK(of(part, Category::gemm) == 6 * ms);
   CHECK(of(part, Category::exposed_dp) == 6 * ms);
   CHECK(sum(part) == 12 * ms);
+}
+
+TEST_CASE("partition, memory and communication equal a slow evaluation on random programs") {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    INFO("seed " << seed);
+    Program program = testing::random_program(seed, false);
+    decorate(program, seed);
+    REQUIRE(check(program).empty());
+    const testing::HashedLoads loads(seed);
+    Conditions conditions;
+    conditions.seed = seed;
+    conditions.loads = &loads;
+    conditions.kernel_sigma = 0.1 * static_cast<double>(seed % 3);
+    RecordOptions options;
+    options.step = seed % 3;
+    options.critical_path = false;
+    const auto report = record_step(program, conditions, options);
+    REQUIRE(report.ok());
+
+    testing::KeepingSink before, step;
+    RunOptions run;
+    run.first_step = options.step - std::min<std::uint64_t>(options.step, 1);
+    if (options.step > 0) {
+      run.sink = &before;
+      REQUIRE(run_lockstep(program, conditions, run).ok());
+      run.steps = 2;
+    }
+    run.sink = &step;
+    REQUIRE(run_lockstep(program, conditions, run).ok());
+    const ReferencePartition reference(program, before, step, report->begin, report->begin + report->duration);
+    double largest = 0;
+    for (std::size_t c = 0; c < program.cohorts.size(); ++c) {
+      for (std::size_t l = 0; l < program.cohorts[c].ranks.size(); ++l) {
+        const auto rank = static_cast<std::size_t>(program.cohorts[c].ranks[l].value);
+        CHECK(report->by_rank[rank] == reference.of(c, l));
+        CHECK(report->memory.peak_by_rank[rank] == reference_peak(program, step, c, l));
+        largest = std::max(largest, report->memory.peak_by_rank[rank]);
+      }
+    }
+    CHECK(report->memory.bytes == largest);
+    double parts = 0;
+    for (const auto& [part, bytes] : report->memory.by_part) parts += bytes;
+    CHECK(parts == report->memory.bytes);
+  }
 }
