@@ -26,7 +26,7 @@ struct PresetFile {
 };
 
 Result<PresetFile> read_preset(const fs::path& root, const std::string& preset) {
-  const auto file = catalog_file(root / "clusters", preset, "cluster preset");
+  const auto file = catalog_file(root / "topology/catalog/clusters", preset, "cluster preset");
   if (!file) return file.errors();
   const auto document = read_json_file(*file);
   if (!document) return document.errors();
@@ -70,7 +70,7 @@ Cluster assemble(Device device, const PresetFile* preset) {
 Result<Cluster> of_device(const fs::path& root, const std::string& device) {
   auto loaded = load_device(root, device);
   if (!loaded) return loaded.errors();
-  const auto names = catalog_names(root / "clusters");
+  const auto names = catalog_names(root / "topology/catalog/clusters");
   if (!names) return names.errors();
   for (const std::string& preset : *names) {
     const auto file = read_preset(root, preset);
@@ -81,7 +81,7 @@ Result<Cluster> of_device(const fs::path& root, const std::string& device) {
 }
 
 Result<Cluster> of_name(const fs::path& root, const std::string& wanted) {
-  const auto presets = catalog_names(root / "clusters");
+  const auto presets = catalog_names(root / "topology/catalog/clusters");
   if (!presets) return presets.errors();
   if (std::ranges::find(*presets, wanted) != presets->end()) {
     const auto file = read_preset(root, wanted);
@@ -137,7 +137,7 @@ std::optional<Routing> routing_named(std::string_view text) {
 }
 
 Result<std::vector<ClusterPreset>> list_clusters(const fs::path& catalog_root) {
-  const auto names = catalog_names(catalog_root / "clusters");
+  const auto names = catalog_names(catalog_root / "topology/catalog/clusters");
   if (!names) return names.errors();
   std::vector<ClusterPreset> presets;
   Errors errors;
@@ -254,7 +254,11 @@ Result<Cluster> apply_overrides(Cluster cluster, const ClusterOverrides& o) {
   if (o.pxn) cluster.pxn = *o.pxn;
   if (o.placement) cluster.placement = *o.placement;
   if (o.routing) cluster.routing = *o.routing;
-  if (o.devices) cluster.devices = *o.devices;
+  if (o.devices) {
+    cluster.devices = *o.devices;
+    const std::size_t colon = cluster.name.find(':');
+    if (colon != std::string::npos) cluster.name = fmt::format("{}:{}", cluster.name.substr(0, colon), *o.devices);
+  }
   if (!errors.empty()) return errors;
   take_network(cluster);
   errors = settle(cluster);

@@ -61,6 +61,7 @@ struct ClusterPreset {
   std::string device;
 };
 
+// `catalog_root`: the folder that holds topology/catalog.
 [[nodiscard]] Result<std::vector<ClusterPreset>> list_clusters(const std::filesystem::path& catalog_root);
 
 // "NAME:COUNT", for example "h800:2048"; NAME is a preset, or a device (its usual box and network). Errors: unknown

@@ -20,7 +20,7 @@ constexpr std::array<std::pair<Precision, std::string_view>, 6> precisions{{{Pre
                                                                             {Precision::fp8_blockwise, "fp8_blockwise"},
                                                                             {Precision::nvfp4, "nvfp4"}}};
 
-constexpr std::array<std::string_view, 5> generations{"fa2", "fa3", "cudnn", "triton", "unfused"};
+constexpr std::array<std::string_view, 6> generations{"fa2", "fa3", "cudnn", "trtllm", "triton", "unfused"};
 
 constexpr std::array<ConstantKey, 14> constant_keys{{
     {"peak_bf16_tflops", "TFLOP/s", 1, 1e6, false},
@@ -100,7 +100,7 @@ void read_gemm(CatalogReader& reader, Device& device) {
     if (!block.contains(text)) continue;
     const std::string at = fmt::format("/fits/gemm/{}", text);
     const auto& fit =
-        reader.object(at, {"e", "m0", "n0", "k0", "b", "t0_us", "provenance", "source"}, {"align8", "align64"});
+        reader.object(at, {"e", "m0", "n0", "k0", "b", "t0_us", "provenance", "source"}, {"align8", "align64", "wave"});
     FitBlock read(reader, device, at, fmt::format("gemm.{}", text));
     GemmFit g;
     g.e = read("e", 0.01, 1.2);
@@ -111,6 +111,7 @@ void read_gemm(CatalogReader& reader, Device& device) {
     g.t0 = microseconds(read("t0_us", 0, 1e4));
     if (fit.contains("align8")) g.align8 = read("align8", 0.01, 1);
     if (fit.contains("align64")) g.align64 = read("align64", 0.01, 1);
+    if (fit.contains("wave")) g.wave = read("wave", 0, 1);
     const auto peak = device.provenance.find(std::string(peak_key(precision)));
     if (peak == device.provenance.end()) {
       reader.fail(at, fmt::format("a fit for {} without '/constants/{}'", text, peak_key(precision)));
@@ -132,15 +133,28 @@ void read_gemm(CatalogReader& reader, Device& device) {
   if (device.gemm.empty()) reader.fail("/fits/gemm", "no precision has a fit and a peak");
 }
 
+void read_grouped(CatalogReader& reader, Device& device) {
+  std::vector<std::string> names;
+  for (const auto& [precision, text] : precisions) names.emplace_back(text);
+  const auto& block = reader.object("/fits/grouped", {}, names);
+  for (const auto& [precision, text] : precisions) {
+    if (!block.contains(text)) continue;
+    const std::string at = fmt::format("/fits/grouped/{}", text);
+    reader.object(at, {"e", "m0", "b", "provenance", "source"}, {});
+    FitBlock read(reader, device, at, fmt::format("grouped.{}", text));
+    device.grouped[precision] = {read("e", 0.01, 1.2), read("m0", 0, 1e5), read("b", 0.01, 1.5)};
+  }
+}
+
 void read_attention(CatalogReader& reader, Device& device) {
   const std::vector<std::string> names(generations.begin(), generations.end());
   const auto& block = reader.object("/fits/attention", {}, names);
   for (const std::string& generation : names) {
     if (!block.contains(generation)) continue;
     const std::string at = "/fits/attention" + pointer_step(generation);
-    reader.object(
+    const auto& given = reader.object(
         at, {"e_forward", "s0_forward", "e_backward", "s0_backward", "head_dim_64", "t0_us", "provenance", "source"},
-        {});
+        {"tail"});
     FitBlock read(reader, device, at, "attention." + generation);
     AttentionFit fit;
     fit.e_forward = read("e_forward", 0.001, 1.2);
@@ -149,6 +163,7 @@ void read_attention(CatalogReader& reader, Device& device) {
     fit.s0_backward = read("s0_backward", 0, 1e6);
     fit.head_dim_64 = read("head_dim_64", 0.01, 2);
     fit.t0 = microseconds(read("t0_us", 0, 1e4));
+    if (given.contains("tail")) fit.tail = read("tail", 0, 100);
     device.attention[generation] = fit;
   }
   device.default_attention = reader.text("/default_attention");
@@ -182,8 +197,9 @@ Result<Device> read_device(const JsonDocument& document, const std::string& name
   device.low_confidence = reader.flag("/low_confidence", false);
   if (reader.choice("/scale_up", {"switched", "mesh"}) == "mesh") device.scale_up = ScaleUp::mesh;
   read_constants(reader, device);
-  reader.object("/fits", {"gemm", "attention", "membound", "sustained_gemm"}, {});
+  const auto& fits = reader.object("/fits", {"gemm", "attention", "membound", "sustained_gemm"}, {"grouped"});
   read_gemm(reader, device);
+  if (fits.contains("grouped")) read_grouped(reader, device);
   read_attention(reader, device);
   read_levels(reader, device);
   if (!reader.errors().empty()) return reader.errors();
@@ -240,11 +256,11 @@ std::string_view name(Provenance provenance) {
 }
 
 Result<std::vector<std::string>> list_devices(const std::filesystem::path& catalog_root) {
-  return catalog_names(catalog_root / "devices");
+  return catalog_names(catalog_root / "topology/catalog/devices");
 }
 
 Result<Device> load_device(const std::filesystem::path& catalog_root, const std::string& device) {
-  const auto file = catalog_file(catalog_root / "devices", device, "device");
+  const auto file = catalog_file(catalog_root / "topology/catalog/devices", device, "device");
   if (!file) return file.errors();
   const auto document = read_json_file(*file);
   if (!document) return document.errors();

@@ -58,6 +58,12 @@ struct GemmFit {
   double e = 0, m0 = 0, n0 = 0, k0 = 0, b = 0;
   Seconds t0;
   double align8 = 1, align64 = 1;  // factor when n or k is no multiple of 8 / of 64 (A100)
+  double wave = 0;                 // share of a last, partly filled wave of 128 x 256 tiles that is lost (A100)
+};
+
+// Expert products of one call, form F3 in the rows an expert gets: e and m0 hold n, k and the kernel's own losses.
+struct GroupedFit {
+  double e = 0, m0 = 0, b = 0;
 };
 
 // Attention: time = t0 + F (s+s0)/s / (peak e); backward has 2.5 F at its own level.
@@ -67,6 +73,7 @@ struct AttentionFit {
   double e_backward = 0, s0_backward = 0;
   double head_dim_64 = 1;  // factor on the rate at head dimension 64 and below
   Seconds t0;
+  double tail = 0;  // idle tiles a multiprocessor at the end of a call: a factor 1 + tail SMs 128 / query rows
 };
 
 // How the devices of a domain are joined.
@@ -92,6 +99,7 @@ struct Device {
   double membound_efficiency = 0.8;    // of HBM bandwidth, large elementwise kernels
   Seconds membound_t0;                 // fixed time of a small memory-bound kernel
   std::map<Precision, GemmFit> gemm;
+  std::map<Precision, GroupedFit> grouped;        // absent: as `gemm`
   std::map<std::string, AttentionFit> attention;  // by kernel generation: "fa2", "fa3", "cudnn", "triton", "unfused"
   std::string default_attention;
   ScaleUp scale_up = ScaleUp::switched;
@@ -100,6 +108,7 @@ struct Device {
   std::map<std::string, Constant> provenance;  // by key of the JSON file: "hbm_bandwidth_gb_per_s", "gemm.bf16.e", ...
 };
 
+// `catalog_root`: the folder that holds topology/catalog.
 [[nodiscard]] Result<std::vector<std::string>> list_devices(const std::filesystem::path& catalog_root);
 // Errors: unknown name (nearest named); a file that is missing, malformed, or has an unknown, missing or
 // out-of-range key, each with file:line:column.

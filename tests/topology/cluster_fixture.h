@@ -11,7 +11,7 @@
 
 namespace stepcast::topology {
 
-inline std::filesystem::path catalog_root() { return std::filesystem::path(STEPCAST_SOURCE_DIR) / "topology/catalog"; }
+inline std::filesystem::path catalog_root() { return STEPCAST_SOURCE_DIR; }
 
 inline std::string messages(const Errors& errors) {
   std::string text;

@@ -109,6 +109,7 @@ TEST_CASE("an NVL72 job uses 64 of 72 devices unless it fits or fills domains") 
   const auto grown = apply_overrides(c, devices_of(64));
   REQUIRE(grown);
   CHECK(grown->nvlink_domain == 72);
+  CHECK(grown->name == "gb200:64");
   ClusterOverrides stated;
   stated.nvlink_domain = 72;
   CHECK(cluster_of("gb200:512", stated).nvlink_domain == 64);

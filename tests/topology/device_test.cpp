@@ -21,9 +21,9 @@ class Scratch {
   Scratch()
       : root_(fs::temp_directory_path() /
               ("stepcast_device_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
-    fs::create_directories(root_ / "devices");
-    fs::create_directories(root_ / "clusters");
-    std::ifstream in(catalog_root() / "devices/h100.json");
+    fs::create_directories(root_ / "topology/catalog/devices");
+    fs::create_directories(root_ / "topology/catalog/clusters");
+    std::ifstream in(catalog_root() / "topology/catalog/devices/h100.json");
     text_.assign(std::istreambuf_iterator<char>(in), {});
     replace("\"name\": \"h100\"", "\"name\": \"x\"");
   }
@@ -38,7 +38,7 @@ class Scratch {
     return *this;
   }
   Result<Device> load() {
-    std::ofstream(root_ / "devices/x.json") << text_;
+    std::ofstream(root_ / "topology/catalog/devices/x.json") << text_;
     return load_device(root_, "x");
   }
   std::string failure() {
