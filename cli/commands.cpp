@@ -4,7 +4,7 @@ namespace stepcast::cli {
 
 std::span<const Command* const> commands() {
   static constexpr std::array all = {&simulate_command, &account_command, &compare_command, &explain_command,
-                                     &list_command};
+                                     &validate_command, &list_command};
   return all;
 }
 

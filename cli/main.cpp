@@ -15,6 +15,7 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/output_file.h"
+#include "cli/thread_limit.h"
 
 namespace stepcast::cli {
 namespace {
@@ -54,6 +55,7 @@ Result<Globals> read_globals(Arguments& arguments) {
   globals.format = static_cast<Format>(arguments.choice("format", {"table", "json", "csv"}).value_or(0));
   globals.output = arguments.text("output");
   globals.threads = static_cast<int>(arguments.integer("threads", 0, 1024).value_or(0));
+  if (globals.threads == 0) globals.threads = available_threads();
   globals.quiet = arguments.flag("quiet");
   globals.colour = globals.output.empty() && colour_on_stdout();
   globals.sets = arguments.list("set");

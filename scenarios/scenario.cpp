@@ -21,7 +21,7 @@ void add_flag(const char* key, const std::string& value, Json& tree, std::vector
 }
 
 Status check_request(const ScenarioRequest& request) {
-  if (request.file.empty() && (request.model.empty() || request.cluster.empty())) {
+  if (request.file.empty() && request.text.empty() && (request.model.empty() || request.cluster.empty())) {
     const bool neither = request.model.empty() && request.cluster.empty();
     return make_error(ErrorCode::usage,
                       neither ? "a scenario file, or --model and --cluster, are needed"
@@ -83,9 +83,11 @@ std::string default_name(const ScenarioRequest& request, const Draft& draft) {
 
 Result<Scenario> load_scenario(const ScenarioRequest& request) {
   if (auto status = check_request(request); !status) return status.errors();
-  const bool flags_only = request.file.empty();
+  const bool flags_only = request.file.empty() && request.text.empty();
   std::filesystem::path file;
-  auto document = flags_only ? parse_json("{}", "command line") : open_scenario(request, file);
+  auto document = flags_only               ? parse_json("{}", "command line")
+                  : !request.text.empty() ? parse_json(request.text, request.text_name)
+                                          : open_scenario(request, file);
   if (!document) return document.errors();
   if (!document->root.is_object()) {
     return make_error(ErrorCode::invalid,

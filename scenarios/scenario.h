@@ -20,6 +20,7 @@ namespace stepcast::scenarios {
 // What the loader is asked for: a file, or a model and a cluster, and overrides in order.
 struct ScenarioRequest {
   std::filesystem::path file;          // a file, or the name of a library scenario; empty: none
+  std::string text, text_name;         // instead of a file: its JSON, and the name for errors
   std::string model, cluster;          // without a file
   std::vector<std::string> sets;       // "parallelism.ep=32"
   std::filesystem::path catalog_root;  // folder that holds models/, topology/, parallelism/, scenarios/

@@ -1,13 +1,12 @@
 // The blocks precision, recompute and routing.
 #include <algorithm>
-#include <cmath>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "scenarios/documents.h"
 #include "scenarios/draft.h"
-#include "scenarios/overrides.h"
 
 namespace stepcast::scenarios {
 namespace {
@@ -31,6 +30,7 @@ constexpr RecipeName recipes[] = {
 
 constexpr double fp32_bytes = 4;
 constexpr double half_bytes = 2;
+constexpr double e5m6_bytes = 1.5;
 
 // fp32 master weights and two moments (Adam).
 double optimizer_bytes(const std::string& moments) {
@@ -113,7 +113,9 @@ void read_skew(Draft& draft, JsonFields& fields) {
   }
   const auto text = fields.text("skew");
   if (!text) return;
-  const std::string asked = looks_like_path(*text) ? draft.locate(*text).string() : *text;
+  std::error_code code;
+  const auto file = draft.locate(*text);
+  const std::string asked = std::filesystem::exists(file, code) ? file.string() : *text;
   auto skew = parallelism::parse_skew(asked, draft.spec.model.moe.experts);
   if (!skew) {
     for (const Error& e : skew.errors()) {
@@ -176,6 +178,10 @@ void read_precision(Draft& draft) {
   recipe.activation_bytes = quantised(recipe.gemm) ? topology::element_bytes(recipe.gemm) : half_bytes;
   if (const auto index = fields.choice("activations", {"recipe", "bf16", "fp8"}); index && *index > 0) {
     recipe.activation_bytes = *index == 1 ? half_bytes : topology::element_bytes(Precision::fp8_blockwise);
+    // Asked for by name, FP8 also holds what SwiGLU reads, and 12 bits the attention's output
+    // (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+    recipe.function_input_bytes = recipe.activation_bytes;
+    recipe.attention_output_bytes = *index == 1 ? half_bytes : e5m6_bytes;
   }
   fields.refuse_unknown();
   if (draft.cluster_ok && !draft.spec.cluster.device.peak_flops.contains(recipe.gemm)) {

@@ -22,7 +22,7 @@ double quantise_bytes(topology::Precision precision) { return bf16_bytes + 2 * t
 }  // namespace
 
 bool StageContext::recomputes(std::string_view module) const {
-  if (spec.recompute.mode == RecomputeMode::full) return true;
+  if (spec.recompute.mode == RecomputeMode::full) return full_recompute();
   if (spec.recompute.mode == RecomputeMode::none) return false;
   const auto& modules = spec.recompute.modules;
   return std::find(modules.begin(), modules.end(), module) != modules.end();

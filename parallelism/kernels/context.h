@@ -52,7 +52,9 @@ struct StageContext {
   [[nodiscard]] bool quantised() const {
     return spec.recipe.gemm != topology::Precision::bf16 && spec.recipe.gemm != topology::Precision::fp16;
   }
-  [[nodiscard]] bool full_recompute() const { return spec.recompute.mode == RecomputeMode::full; }
+  bool repeat_layer = true;  // full recompute by block repeats the first layers of a piece only
+
+  [[nodiscard]] bool full_recompute() const { return spec.recompute.mode == RecomputeMode::full && repeat_layer; }
   [[nodiscard]] bool recomputes(std::string_view module) const;
 
   // An elementwise kernel that moves `bytes` (before the profile's unfused factor).

@@ -88,6 +88,7 @@ class Stage {
   void receive_activation(int chunk, bool backward);
   void send_activation(int chunk, bool backward);
   void set_layer(int layer);
+  [[nodiscard]] bool repeats(int layer_of_piece) const;
 
   // stage_state.cpp
   void step_begin();

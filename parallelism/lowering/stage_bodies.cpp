@@ -13,6 +13,12 @@ constexpr double bf16_bytes = 2;
 void Stage::set_layer(int layer) {
   ctx_.layer = layer;
   ctx_.load = layer >= 0 ? low_.load_of_layer[static_cast<std::size_t>(layer)] : -1;
+  ctx_.repeat_layer = true;
+}
+
+bool Stage::repeats(int layer_of_piece) const {
+  const Recompute& r = low_.spec.recompute;
+  return r.method != "block" || r.block_layers == 0 || layer_of_piece < r.block_layers;
 }
 
 void Stage::receive_activation(int chunk, bool backward) {
@@ -74,6 +80,7 @@ void Stage::forward(int chunk, bool first) {
   for (int i = 0; i < p.content.layers; ++i) {
     enter_block(p.first_layer_block + i);
     set_layer(p.content.first_layer + i);
+    ctx_.repeat_layer = repeats(i);
     lower_layer(ctx_, low_.spec.model.layers[static_cast<std::size_t>(ctx_.layer)], Pass::forward);
   }
   if (p.content.loss) {
@@ -127,6 +134,7 @@ void Stage::backward(int chunk, Pass pass, bool last) {
   for (int i = p.content.layers - 1; i >= 0; --i) {
     enter_block(p.first_layer_block + i);
     set_layer(p.content.first_layer + i);
+    ctx_.repeat_layer = repeats(i);
     lower_layer(ctx_, low_.spec.model.layers[static_cast<std::size_t>(ctx_.layer)], pass);
     leave_block(p.first_layer_block + i, i == 0 && !p.content.embedding);
   }

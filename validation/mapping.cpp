@@ -1,0 +1,345 @@
+#include "validation/mapping.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "parallelism/software.h"
+
+namespace stepcast::validation {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string lower(std::string s) {
+  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return s;
+}
+
+// Published names, by a part that is enough to tell them (lower case, first match), and the catalogue's.
+struct ModelName {
+  const char* part;
+  const char* catalogue;
+};
+constexpr std::array<ModelName, 33> model_names = {{
+    {"deepseek-v3", "deepseek-v3"},
+    {"deepseek-v2-lite", "deepseek-v2-lite"},
+    {"deepseek-v2", "deepseek-v2"},
+    {"deepseek-v4-flash", "deepseek-v4-flash"},
+    {"deepseek-v4-pro", "deepseek-v4-pro"},
+    {"kimi-k2", "kimi-k2"},
+    {"moonlight", "moonlight-16b-a3b"},
+    {"qwen3-235b", "qwen3-235b-a22b"},
+    {"qwen3-30b", "qwen3-30b-a3b"},
+    {"qwen3-next", "qwen3-next-80b-a3b"},
+    {"qwen2-57b", "qwen2-57b-a14b"},
+    {"mixtral-8x22b-g8t8", "mixtral-8x22b-g8t8"},
+    {"mixtral-8x22b", "mixtral-8x22b"},
+    {"mixtral-8x7b", "mixtral-8x7b"},
+    {"grok-1", "grok-1"},
+    {"llama4 maverick", "llama4-maverick"},
+    {"llama4 scout", "llama4-scout"},
+    {"gpt-oss-120b", "gpt-oss-120b"},
+    {"gpt-oss-20b", "gpt-oss-20b"},
+    {"nemotron-3-nano", "nemotron-3-nano-30b-a3b"},
+    {"nemotron-3-super", "nemotron-3-super-120b-a12b"},
+    {"nemotron-3-ultra", "nemotron-3-ultra-550b-a55b"},
+    {"nemotron-3.5-lightning", "nemotron-3.5-lightning-30b-a3b"},
+    {"internal-352b", "internal-352b"},
+    {"llama3.1-405b", "llama-3.1-405b"},
+    {"llama-3.1-405b", "llama-3.1-405b"},
+    {"llama3-70b", "llama-3-70b"},
+    {"llama3-8b", "llama-3-8b"},
+    {"llama2-70b", "llama-2-70b"},
+    {"llama2-13b", "llama-2-13b"},
+    {"llama2-7b", "llama-2-7b"},
+    {"nemotron-4-340b", "nemotron-4-340b"},
+    {"nemotron-4-15b", "nemotron-4-15b"},
+}};
+
+// "(4 layers, EP8)" in a proxy's name.
+int layers_in_name(const std::string& name) {
+  const auto at = name.find(" layers");
+  if (at == std::string::npos) return 0;
+  auto begin = at;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(name[begin - 1])) != 0) --begin;
+  return begin == at ? 0 : std::stoi(name.substr(begin, std::min<std::size_t>(at - begin, 6)));
+}
+
+class Mapper {
+ public:
+  Mapper(const MeasuredRun& run, const std::filesystem::path& root) : run_(run), root_(root) {}
+
+  Result<MappedRun> map() {
+    software();
+    model();
+    cluster();
+    parallelism();
+    workload();
+    precision();
+    recompute();
+    routing();
+    overlap();
+    if (!errors_.empty()) return errors_;
+    out_.scenario["seed"] = 1;
+    return std::move(out_);
+  }
+
+ private:
+  void refuse(std::string why) { errors_.push_back(make_error(ErrorCode::unsupported, std::move(why), run_.id)); }
+  void assume(std::string what) { out_.assumed.push_back(std::move(what)); }
+
+  void software() {
+    const std::string name = run_.text("software");
+    if (!name.empty() && parallelism::load_software(root_, name).ok()) {
+      out_.scenario["software"] = name;
+      return;
+    }
+    out_.scenario["software"] = "generic";
+    assume(name.empty() ? "software not given: profile generic"
+                        : fmt::format("software '{}' has no profile: generic", name));
+  }
+
+  void model() {
+    const std::string name = run_.text("model");
+    const std::string small = lower(name);
+    if (run_.has("layers") && run_.has("hidden") && run_.has("ffn") && lower(run_.text("kind")) != "moe") {
+      inline_model(name, small);
+      return;
+    }
+    for (const ModelName& m : model_names) {
+      if (small.find(m.part) == std::string::npos) continue;
+      Json model = {{"name", m.catalogue}};
+      const int layers = run_.integer("layers", layers_in_name(small));
+      if (layers > 0) model["layers"] = layers;
+      if (run_.text("mtp") == "off") model["mtp_layers"] = 0;
+      if (run_.text("mtp") == "on") model["mtp_layers"] = 1;
+      out_.scenario["model"] = model;
+      return;
+    }
+    refuse(fmt::format("the shape of model '{}' is not given and not known", name));
+  }
+
+  void inline_model(const std::string& name, const std::string& small) {
+    const int hidden = run_.integer("hidden", 0);
+    const int ffn = run_.integer("ffn", 0);
+    int heads = run_.integer("heads", 0);
+    if (heads == 0) {
+      heads = std::max(1, hidden / 128);
+      while (hidden % heads != 0) --heads;
+      assume(fmt::format("heads not given: {} of {}", heads, hidden / heads));
+    }
+    const int kv_heads = run_.integer("kv_heads", heads);
+    int vocab = run_.integer("vocab", 0);
+    if (vocab == 0) {
+      vocab = 51200;
+      assume("vocabulary not given: 51200");
+    }
+    if (hidden % heads != 0) {
+      refuse(fmt::format("hidden {} is no multiple of heads {}", hidden, heads));
+      return;
+    }
+    const bool gated = small.find("llama") != std::string::npos || small.find("mistral") != std::string::npos ||
+                       ffn % (4 * hidden) != 0;
+    Json model = {{"name", lower(name)},
+                  {"hidden", hidden},
+                  {"vocab", vocab},
+                  {"dense_ffn", ffn},
+                  {"layers", run_.integer("layers", 0)},
+                  {"attention", {{"heads", heads}, {"kv_heads", kv_heads}, {"head_dim", hidden / heads}}},
+                  {"gated_ffn", gated}};
+    if (!gated) {
+      model["tied_embeddings"] = true;
+      model["learned_positions"] = true;
+      model["max_positions"] = std::max(2048, run_.integer("sequence_length", 2048));
+      model["layer_norm_bias"] = true;
+      model["ffn_bias"] = true;
+    }
+    out_.scenario["model"] = model;
+  }
+
+  void cluster() {
+    Json cluster = {{"device", run_.text("device")}, {"devices", run_.integer("devices", 0)}};
+    const int devices = run_.integer("devices", 0);
+    if (run_.has("devices_per_node")) cluster["devices_per_node"] = run_.integer("devices_per_node", 8);
+    if (run_.has("nvlink_domain")) cluster["nvlink_domain"] = run_.integer("nvlink_domain", 8);
+    if (run_.has("nic_gb_per_s_per_device")) {
+      cluster["nic_gb_per_s"] = *run_.number("nic_gb_per_s_per_device");
+    } else if (devices > run_.integer("nvlink_domain", 8)) {
+      assume("network rate not given: the device's usual NIC");
+    }
+    out_.scenario["cluster"] = cluster;
+  }
+
+  void parallelism() {
+    for (const char* key : {"tp", "pp"}) {
+      if (!run_.has(key)) refuse(fmt::format("{} is not given: too little layout", key));
+    }
+    Json p;
+    for (const char* key : {"tp", "cp", "pp", "vpp", "ep", "etp"}) {
+      if (run_.has(key)) p[key] = run_.integer(key, 1);
+    }
+    const int pp = run_.integer("pp", 1);
+    const bool moe = lower(run_.text("kind")) == "moe";
+    if (moe && !run_.has("ep")) assume("ep not given: 1");
+    if (moe && !run_.has("etp") && run_.integer("tp", 1) > 1) assume("etp not given: 1");
+    std::string schedule = run_.text("schedule");
+    if (run_.text("ep_overlap") == "on") schedule = "coscheduled";
+    if (schedule.empty()) {
+      schedule = run_.integer("vpp", 1) > 1 ? "interleaved" : "1f1b";
+    } else if (schedule == "1f1b" && run_.integer("vpp", 1) > 1) {
+      schedule = "interleaved";
+    }
+    if (schedule == "interleaved" && run_.integer("vpp", 1) == 1) schedule = "1f1b";
+    p["schedule"] = schedule;
+    if (pp > 1 && !run_.has("vpp")) {
+      assume("vpp not given: 1");
+      out_.alternatives.push_back({"vpp", {"parallelism.vpp=2", "parallelism.schedule=interleaved"}});
+      out_.alternatives.push_back({"vpp", {"parallelism.vpp=4", "parallelism.schedule=interleaved"}});
+    }
+    if (run_.has("sharding")) {
+      p["sharding"] = run_.text("sharding");
+      if (run_.text("sharding") == "hsdp") {
+        p["shard_group"] = run_.integer("devices_per_node", 8);
+        assume("hsdp: shards within a node");
+      }
+    } else {
+      assume("sharding not given: the profile's");
+    }
+    if (run_.has("sequence_parallel"))
+      p["sequence_parallel"] = run_.text("sequence_parallel") == "on" && run_.integer("tp", 1) > 1;
+    if (run_.has("pipeline_layout")) p["pipeline_layout"] = run_.text("pipeline_layout");
+    out_.scenario["parallelism"] = p;
+  }
+
+  void workload() {
+    for (const char* key : {"sequence_length", "global_batch"}) {
+      if (!run_.has(key)) refuse(fmt::format("{} is not given", key));
+    }
+    const int micro = run_.integer("micro_batch", 1);
+    if (!run_.has("micro_batch")) {
+      assume("micro_batch not given: 1");
+      for (const int b : {2, 4})
+        out_.alternatives.push_back({"micro_batch", {fmt::format("workload.micro_batch={}", b)}});
+    }
+    out_.scenario["workload"] = {{"sequence_length", run_.integer("sequence_length", 0)},
+                                 {"global_batch", run_.integer("global_batch", 0)},
+                                 {"micro_batch", micro}};
+  }
+
+  void precision() {
+    const std::string p = lower(run_.text("precision"));
+    if (p.empty()) {
+      assume("precision not given: bf16");
+      out_.scenario["precision"] = "bf16";
+      return;
+    }
+    // Rows say fp8 for per-tensor scaling; blockwise recipes say so by name.
+    out_.scenario["precision"] = p == "fp8" ? "fp8-tensorwise" : p;
+  }
+
+  void recompute() {
+    const std::string r = lower(run_.text("recompute"));
+    if (r.empty()) {
+      assume("recompute not given: none");
+      out_.scenario["recompute"] = "none";
+      out_.alternatives.push_back({"recompute", {"recompute=selective:core_attn"}});
+      out_.alternatives.push_back({"recompute", {"recompute=full"}});
+      return;
+    }
+    if (r == "other") {
+      assume("recompute 'other': selective, core_attn");
+      out_.scenario["recompute"] = "selective:core_attn";
+      out_.alternatives.push_back({"recompute", {"recompute=none"}});
+      out_.alternatives.push_back({"recompute", {"recompute=full"}});
+      return;
+    }
+    if (r == "selective:op") {
+      assume("recompute by op: norms and half of the matrix products");
+      out_.scenario["recompute"] = "selective:layernorm,mlp";
+      return;
+    }
+    if (r == "selective:every-other-layer") {
+      assume("recompute of every other layer: full recompute of half of the layers");
+      const int layers = run_.integer("layers", 0);
+      Json block = {{"mode", "full"}, {"method", "block"}};
+      if (layers > 0) block["layers"] = std::max(1, layers / run_.integer("pp", 1) / 2);
+      out_.scenario["recompute"] = block;
+      return;
+    }
+    out_.scenario["recompute"] = r;
+  }
+
+  void routing() {
+    if (lower(run_.text("kind")) != "moe") return;
+    Json routing;
+    const std::string r = lower(run_.text("routing"));
+    routing["skew"] = "balanced";
+    if (r.starts_with("capacity:")) {
+      routing["capacity_factor"] = std::stod(r.substr(9).empty() ? "1" : r.substr(9));
+      routing["drop"] = "pad";
+    } else if (r.empty()) {
+      assume("routing not given: balanced (benchmarks usually force it)");
+      out_.alternatives.push_back({"routing", {"routing.skew=zipf:0.3"}});
+    } else if (r == "natural") {
+      assume("natural routing: mild skew, zipf:0.2");
+      routing["skew"] = "zipf:0.2";
+    }
+    out_.scenario["routing"] = routing;
+  }
+
+  void overlap() {
+    Json runtime;
+    Json overlap;
+    const bool moe = lower(run_.text("kind")) == "moe";
+    if (run_.has("dispatcher")) {
+      runtime["dispatcher"] = run_.text("dispatcher");
+    } else if (moe && run_.integer("ep", 1) > 1) {
+      assume("dispatcher not given: the profile's");
+      for (const char* d : {"alltoall", "hybridep"})
+        out_.alternatives.push_back({"dispatcher", {fmt::format("runtime.dispatcher={}", d)}});
+    }
+    const std::string graphs = run_.text("cuda_graphs");
+    if (graphs.starts_with("partial")) {
+      runtime["cuda_graphs"] = "partial";
+      Json modules = Json::array();
+      std::string list = graphs.size() > 8 ? graphs.substr(8) : "";
+      for (std::size_t at = 0; at < list.size();) {
+        const auto end = std::min(list.find(',', at), list.size());
+        modules.push_back(list.substr(at, end - at));
+        at = end + 1;
+      }
+      runtime["graph_modules"] = modules;
+    } else if (!graphs.empty()) {
+      runtime["cuda_graphs"] = graphs;
+    } else if (moe) {
+      assume("cuda_graphs not given: the profile's");
+      out_.alternatives.push_back({"cuda_graphs", {"runtime.cuda_graphs=full_iteration"}});
+    }
+    if (run_.text("software_tags").find("host_binding") != std::string::npos) runtime["host_binding"] = true;
+    if (run_.has("tp_overlap")) overlap["tp"] = run_.text("tp_overlap") == "on";
+    if (run_.text("ep_overlap") == "on") overlap["ep"] = true;
+    if (run_.text("ep_overlap") == "off") overlap["ep"] = false;
+    if (run_.has("dp_overlap")) {
+      overlap["gradients"] = run_.text("dp_overlap") == "on";
+      overlap["parameters"] = run_.text("dp_overlap") == "on";
+    }
+    if (!runtime.empty()) out_.scenario["runtime"] = runtime;
+    if (!overlap.empty()) out_.scenario["overlap"] = overlap;
+  }
+
+  const MeasuredRun& run_;
+  const std::filesystem::path& root_;
+  MappedRun out_;
+  Errors errors_;
+};
+
+}  // namespace
+
+Result<MappedRun> map_run(const MeasuredRun& run, const std::filesystem::path& catalog_root) {
+  return Mapper(run, catalog_root).map();
+}
+
+}  // namespace stepcast::validation
