@@ -73,6 +73,7 @@ class CohortBuilder {
   void second_instance(bool on) { second_ = on; }
   // Kernels written from now on are not launched one by one.
   void in_graph(bool on) { graph_ = on; }
+  [[nodiscard]] bool in_graph() const { return graph_; }
 
   [[nodiscard]] std::uint16_t part(std::string_view name);
   [[nodiscard]] sim::Cohort& cohort() { return cohort_; }

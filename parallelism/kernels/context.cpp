@@ -28,6 +28,21 @@ bool StageContext::recomputes(std::string_view module) const {
   return std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
+GraphScope::GraphScope(StageContext& ctx, std::string_view module) : ctx_(ctx), before_(ctx.out.in_graph()) {
+  const Runtime& runtime = ctx.spec.runtime;
+  const auto& modules = runtime.graph_modules;
+  const bool covered =
+      runtime.cuda_graphs == CudaGraphs::partial && std::find(modules.begin(), modules.end(), module) != modules.end();
+  if (!covered || before_) return;
+  OpSpec launch;
+  launch.name = "graph_launch";
+  launch.layer = ctx.layer;
+  ctx.out.compute(launch);
+  ctx.out.in_graph(true);
+}
+
+GraphScope::~GraphScope() { ctx_.out.in_graph(before_); }
+
 void StageContext::elementwise(Pass pass, std::string name, Category category, double bytes, double kernels) {
   const double f = software().unfused_factor;
   OpSpec op;

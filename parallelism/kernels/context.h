@@ -81,6 +81,20 @@ struct StageContext {
   void release(std::string_view part, double bytes, double bytes_per_row = 0);
 };
 
+// While it lives, kernels are launched by a CUDA graph if one covers the module (Megatron's scopes: attn, mamba, mlp,
+// moe_router, moe_preprocess, moe); the graph itself costs the host one launch.
+class GraphScope {
+ public:
+  GraphScope(StageContext& ctx, std::string_view module);
+  ~GraphScope();
+  GraphScope(const GraphScope&) = delete;
+  GraphScope& operator=(const GraphScope&) = delete;
+
+ private:
+  StageContext& ctx_;
+  bool before_;
+};
+
 // Collective on its own group and stream that the compute stream has to wait for (wait_next), or not.
 void blocking_collective(StageContext& ctx, const CommGroup& group, sim::Stream stream, topology::Collective kind,
                          const std::string& name, double bytes);

@@ -98,6 +98,7 @@ namespace {
 void mixer_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
   if (layer.attention == AttentionKind::none) return;
   const bool softmax = is_softmax(layer.attention);
+  const GraphScope graph(ctx, softmax ? "attn" : "mamba");
   const auto body = [&](Pass p) { softmax ? lower_attention(ctx, layer, p) : lower_mixer(ctx, layer, p); };
   if (is_forward(pass)) {
     lower_norm(ctx, pass, "attention_norm");
@@ -115,6 +116,7 @@ void mixer_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
 void ffn_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
   if (layer.ffn == models::FfnKind::none) return;
   const bool moe = layer.ffn == models::FfnKind::moe;
+  const GraphScope graph(ctx, moe ? "moe" : "mlp");
   const auto body = [&](Pass p) { moe ? lower_moe(ctx, p) : lower_mlp(ctx, p, ctx.model().dense_ffn, "mlp", "mlp"); };
   if (is_forward(pass)) {
     lower_norm(ctx, pass, "ffn_norm");

@@ -103,6 +103,7 @@ bool synchronises(const StageContext& ctx) {
 }
 
 void router(StageContext& ctx, Pass pass) {
+  const GraphScope graph(ctx, "moe_router");
   const auto& moe = ctx.model().moe;
   const double t = ctx.tokens_moe;
   const double scores = t * moe.experts;
@@ -129,6 +130,7 @@ void shared_expert(StageContext& ctx, Pass pass) {
 void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_side) {
   const double passes = token_side ? token_side_passes(ctx) : expert_side_passes(ctx);
   if (passes <= 0) return;
+  const GraphScope graph(ctx, token_side ? "moe_preprocess" : "moe_experts");
   const double row = passes * expert_width(ctx) * bf16_bytes;
   if (token_side) {
     ctx.elementwise(pass, name, Category::permute, row * ctx.tokens_moe * ctx.model().moe.top_k, 1);

@@ -72,6 +72,8 @@ void Stage::forward(int chunk, bool first) {
     for (int b = 0; b < static_cast<int>(low_.spec.overlap.prefetch); ++b) prefetch_block(p, b);
   }
   set_layer(-1);
+  // One graph holds the whole iteration: nothing is launched kernel by kernel.
+  out_.in_graph(low_.spec.runtime.cuda_graphs == CudaGraphs::full_iteration);
   receive_activation(chunk, false);
   if (p.content.embedding) {
     enter_block(p.embedding_block);
@@ -116,6 +118,7 @@ void Stage::backward(int chunk, Pass pass, bool last) {
     for (int b = 0; b < static_cast<int>(low_.spec.overlap.prefetch); ++b) prefetch_block(p, n - 1 - b);
   }
   set_layer(-1);
+  out_.in_graph(low_.spec.runtime.cuda_graphs == CudaGraphs::full_iteration);
   if (has_dgrad(pass)) receive_activation(chunk, true);
   for (int i = p.content.mtp_layers - 1; i >= 0; --i) {
     enter_block(p.first_layer_block + p.content.layers + i);
