@@ -8,15 +8,15 @@
 
 namespace stepcast::parallelism::pipeline {
 
-// Seen from one rank, work comes from two sides: the near side through chunk 0, where the rank is `depth` stages from
-// the entrance of `half` stages, and the far side through chunk 1, which reaches the rank later. In DualPipe the sides
-// are the two ends of the pipeline, in DualPipeV the two arms of the V.
+// Seen from one rank, work comes from two sides: from the near one, whose entrance is `depth` stages away of `half`,
+// and from the far one, which reaches the rank later. In DualPipe the sides are the two ends of the pipeline, in
+// DualPipeV the two arms of the V.
 struct TwoSides {
   int half = 1;          // ranks on an arm: p/2 for DualPipe, p for DualPipeV
   int depth = 0;         // 0 .. half-1
-  int microbatches = 1;  // of each side, at least 2 * half for DualPipeV, `half` x 2 for DualPipe
-  int near_chunk = 0;    // chunk of the near side
-  int near_first = 0;    // number of the near side's first microbatch
+  int microbatches = 1;  // of each side, at least 2 x half
+  int near_chunk = 0;    // chunk through which the near side's work comes
+  int near_first = 0;    // number of each side's first microbatch
   int far_first = 0;
 };
 
