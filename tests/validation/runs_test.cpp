@@ -1,0 +1,78 @@
+// Reading measured runs: damaged rows are refused one by one, the rest is kept.
+#include <catch2/catch.hpp>
+
+#include "validation/runs.h"
+
+using namespace stepcast;
+using namespace stepcast::validation;
+
+namespace {
+
+const std::string header =
+    "id,model,device,devices,sequence_length,global_batch,step_time_s,mfu_percent,tokens_per_s_per_device,notes\n";
+
+RunsFile parse(const std::string& rows) {
+  const auto file = parse_runs(header + rows, "runs.csv");
+  REQUIRE(file.ok());
+  return *file;
+}
+
+std::string refusal(const std::string& row) {
+  const RunsFile file = parse(row + "\ngood,m,h100,8,4096,8,1.0,,,\n");
+  CHECK(file.runs.size() == 1);
+  REQUIRE(file.refused.size() == 1);
+  CHECK(file.refused.front().line == 2);
+  return file.refused.front().why;
+}
+
+}  // namespace
+
+TEST_CASE("a good row keeps its cells, an empty cell is unknown") {
+  const RunsFile file = parse("a,m,h100,8,4096,8,1.5,,,\"two, \"\"quoted\"\"\"\n");
+  REQUIRE(file.runs.size() == 1);
+  CHECK(file.runs.front().step_time_s() == 1.5);
+  CHECK(file.runs.front().text("notes") == "two, \"quoted\"");
+  CHECK_FALSE(file.runs.front().has("mfu_percent"));
+  CHECK(file.runs.front().integer("devices", 0) == 8);
+}
+
+TEST_CASE("a byte-order mark, CRLF and quoted line breaks are accepted") {
+  const auto file = parse_runs(
+      "\xef\xbb\xbf"
+      "id,model,device,devices,step_time_s,notes\r\na,m,h100,8,2,\"x\r\ny\"\r\nb,m,h100,8,3,\r\n",
+      "runs.csv");
+  REQUIRE(file.ok());
+  REQUIRE(file->runs.size() == 2);
+  CHECK(file->runs[1].line == 4);
+  CHECK(file->runs[1].step_time_s() == 3);
+}
+
+TEST_CASE("damaged rows are refused with line and reason, the rest is kept") {
+  CHECK(refusal("a,m,h100,8,4096,8,-1,,,") == "step_time_s is -1, allowed: 0 and above");
+  CHECK(refusal("a,m,h100,8,4096,8,0,,,").find("expected seconds above 0") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,,,,").find("no step_time_s") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,nan,,,").find("not a number") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,1e999,,,").find("not a number") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,\"4,096\",8,1,,,").find("thousands separators") != std::string::npos);
+  CHECK(refusal("a,m,h100,8.5,4096,8,1,,,").find("whole number") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,1,140,,").find("above 100 %") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,1,,999999,").find("tokens/s a device") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,1").find("fields where the header has") != std::string::npos);
+  CHECK(refusal(",m,h100,8,4096,8,1,,,") == "no id");
+}
+
+TEST_CASE("an id that stands twice is refused the second time") {
+  const RunsFile file = parse("a,m,h100,8,4096,8,1,,,\na,m,h100,8,4096,8,2,,,\n");
+  REQUIRE(file.runs.size() == 1);
+  REQUIRE(file.refused.size() == 1);
+  CHECK(file.refused.front().line == 3);
+}
+
+TEST_CASE("a file that is no table of runs is an error") {
+  CHECK_FALSE(parse_runs("", "x").ok());
+  CHECK_FALSE(parse_runs(std::string("id\0", 3), "x").ok());
+  const auto missing = parse_runs("id,model\na,b\n", "x");
+  REQUIRE_FALSE(missing.ok());
+  CHECK(missing.errors().size() == 3);  // device, devices, step_time_s
+  CHECK_FALSE(read_runs("/no/such/file.csv").ok());
+}

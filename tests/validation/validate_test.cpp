@@ -1,0 +1,75 @@
+// Statistics of errors, and the way of a row through the engine.
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+
+#include "validation/mapping.h"
+#include "validation/validate.h"
+
+using namespace stepcast;
+using namespace stepcast::validation;
+
+namespace {
+
+const std::filesystem::path root = STEPCAST_SOURCE_DIR;
+
+const std::string header =
+    "id,family,kind,model,device,devices,precision,sequence_length,global_batch,micro_batch,tp,pp,vpp,ep,sharding,"
+    "recompute,software,step_time_s\n";
+
+Validation run(const std::string& rows, bool ranges) {
+  const auto file = parse_runs(header + rows, "runs.csv");
+  REQUIRE(file.ok());
+  ValidateOptions options;
+  options.catalog_root = root;
+  options.ranges = ranges;
+  options.threads = 1;
+  return validate(*file, options);
+}
+
+}  // namespace
+
+TEST_CASE("error statistics are fractions with their sign in the bias") {
+  const ErrorStats s = error_stats({-0.2, -0.1, 0.0, 0.1, 0.4});
+  CHECK(s.n == 5);
+  CHECK(s.bias == Approx(0.0).margin(1e-12));
+  CHECK(s.median_abs == Approx(0.1));
+  CHECK(s.max_abs == Approx(0.4));
+  CHECK(error_stats({}).n == 0);
+}
+
+TEST_CASE("Kendall's tau counts agreeing pairs") {
+  CHECK(kendall_tau({1, 2, 3, 4}, {10, 20, 30, 40}) == Approx(1));
+  CHECK(kendall_tau({1, 2, 3, 4}, {4, 3, 2, 1}) == Approx(-1));
+  CHECK(kendall_tau({1, 2, 3}, {1, 3, 2}) == Approx(1.0 / 3));
+}
+
+TEST_CASE("a row is forecast, its assumptions named, and open fields give a range") {
+  const Validation v = run("a,f,dense,Llama3-8B,h100,8,bf16,8192,16,,1,1,1,,zero3,,torchtitan-2025,2.0\n", true);
+  REQUIRE(v.rows.size() == 1);
+  const RowResult& r = v.rows.front();
+  CHECK(r.predicted_s > 0.5);
+  CHECK(r.predicted_s < 5);
+  CHECK(r.error == Approx(r.predicted_s / 2.0 - 1));
+  CHECK(r.low_s <= r.predicted_s);
+  CHECK(r.high_s > r.predicted_s);  // full recompute costs time
+  CHECK(r.predicted_peak_memory_gb > 10);
+  bool named = false;
+  for (const auto& a : r.assumed) named = named || a.find("micro_batch not given") != std::string::npos;
+  CHECK(named);
+}
+
+TEST_CASE("rows out of scope are refused with the reason and the rest is scored") {
+  const Validation v =
+      run("a,f,dense,Llama3-8B,h100,8,bf16,8192,16,1,1,1,1,,zero3,none,torchtitan-2025,2.0\n"
+          "b,f,dense,Unheard-of,h100,8,bf16,8192,16,1,1,1,1,,,,,2.0\n"
+          "c,f,dense,Llama3-8B,tpu-v9,8,bf16,8192,16,1,1,1,1,,,,,2.0\n"
+          "d,f,dense,Llama3-8B,h100,8,bf16,8192,16,1,,,,,,,,2.0\n",
+          false);
+  CHECK(v.rows.size() == 1);
+  REQUIRE(v.refused.size() == 3);
+  CHECK(v.refused[0].why.find("not known") != std::string::npos);
+  CHECK(v.refused[1].why.find("tpu-v9") != std::string::npos);
+  CHECK(v.refused[2].why.find("too little layout") != std::string::npos);
+  CHECK(v.by_family.at("f").n == 1);
+}
