@@ -1,7 +1,5 @@
 // stepcast account: audits a measured step, or one measured collective, without simulating.
 #include <cmath>
-#include <cstdlib>
-#include <limits>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -157,14 +155,22 @@ void read_lengths(Arguments& arguments, scenarios::AuditInput& input, Errors& er
     const auto length = parse_number(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
     if (!length || *length < 1 || *length > 1e9) {
       errors.push_back(make_error(ErrorCode::invalid,
-                                  fmt::format("found '{}', a length of 1 token or more is needed", line),
+                                  fmt::format("found '{}', a length of 1 token or more is needed", line.substr(0, 40)),
                                   fmt::format("{}:{}", arguments.text("lengths"), number)));
       return;
     }
     input.lengths.push_back(*length);
     sum += *length;
   }
+  if (input.lengths.empty()) {
+    errors.push_back(make_error(ErrorCode::invalid, "holds no lengths", arguments.text("lengths")));
+    return;
+  }
+  constexpr double same_tokens = 0.01;
   if (input.tokens == 0) input.tokens = sum;
+  if (std::abs(input.tokens / sum - 1) > same_tokens) {
+    arguments.fail("tokens", fmt::format("found {:g}, but the lengths of --lengths add up to {:g}", input.tokens, sum));
+  }
   if (!input.samples) input.samples = static_cast<double>(input.lengths.size());
 }
 

@@ -87,15 +87,25 @@ OpRow op_row(const LoweredStep& lowered, int cohort, const sim::Body& body, cons
   return row;
 }
 
-// Every instruction of the layer in the first cohort that holds it, body by body.
+// Every instruction of the layer in the first cohort that holds it, body by body. Bodies that differ elsewhere (the
+// first microbatch, the last one) often do the same for the layer, and are then listed once.
 void add_ops(Explanation& e, const LoweredStep& lowered) {
   const auto& cohorts = lowered.program.cohorts;
   for (std::size_t cohort = 0; cohort < cohorts.size() && e.ops.empty(); ++cohort) {
+    std::vector<std::vector<OpRow>> listed;
     for (const sim::Body& body : cohorts[cohort].bodies) {
+      std::vector<OpRow> rows;
       for (const sim::Instruction& instruction : body.instructions) {
         if (cohorts[cohort].works[instruction.work].layer != e.layer) continue;
-        e.ops.push_back(op_row(lowered, static_cast<int>(cohort), body, instruction));
+        rows.push_back(op_row(lowered, static_cast<int>(cohort), body, instruction));
       }
+      const auto same_ops = [&rows](const std::vector<OpRow>& other) {
+        return std::equal(rows.begin(), rows.end(), other.begin(), other.end(),
+                          [](const OpRow& a, const OpRow& b) { return a.name == b.name && a.alone_s == b.alone_s; });
+      };
+      if (std::any_of(listed.begin(), listed.end(), same_ops)) continue;
+      e.ops.insert(e.ops.end(), rows.begin(), rows.end());
+      listed.push_back(std::move(rows));
     }
   }
 }

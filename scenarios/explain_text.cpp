@@ -26,7 +26,8 @@ std::string keys_text(const Explanation& e) {
   for (const auto& [pointer, origin] : e.origins) {
     std::string key = pointer.empty() ? pointer : pointer.substr(1);
     for (char& c : key) c = c == '/' ? '.' : c;
-    table.row({key, resolved_value(e.resolved, pointer), origin});
+    // The position without the pointer, which the first column says.
+    table.row({key, resolved_value(e.resolved, pointer), origin.substr(0, origin.rfind(" /"))});
   }
   return table.text();
 }

@@ -58,7 +58,11 @@ Json breakdown_json(const Forecast& forecast) {
 
 Json communication_json(const Forecast& forecast) {
   Json json = Json::array();
-  for (const CommunicationRow& row : forecast.communication) {
+  // The rows are those of the recorded step, in its order.
+  const auto& recorded = forecast.report.communication;
+  const bool same_rows = recorded.size() == forecast.communication.size();
+  for (std::size_t i = 0; i < forecast.communication.size(); ++i) {
+    const CommunicationRow& row = forecast.communication[i];
     json.push_back({{"kind", row.kind},
                     {"group", row.group},
                     {"span", row.span},
@@ -70,6 +74,9 @@ Json communication_json(const Forecast& forecast) {
                     {"wait_s", row.wait_s},
                     {"algbw_gb_per_s", row.algbw_gb_per_s},
                     {"busbw_gb_per_s", row.busbw_gb_per_s}});
+    if (!same_rows) continue;
+    json.back()["exposed_p95_s"] = seconds(recorded[i].exposed_p95);
+    json.back()["exposed_max_s"] = seconds(recorded[i].exposed_max);
   }
   return json;
 }

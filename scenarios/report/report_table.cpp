@@ -32,7 +32,8 @@ std::string headline(const Forecast& forecast) {
 }
 
 std::string step_time_text(const StepTimeStats& stats) {
-  std::string text = fmt::format("{} mean of {} sampled steps", time_text(stats.mean_s), stats.samples);
+  std::string text = fmt::format("{} mean of {} sampled step{}", time_text(stats.mean_s), stats.samples,
+                                 stats.samples == 1 ? "" : "s");
   if (stats.samples > 1) {
     text += fmt::format("; p50 {}", time_text(stats.p50_s));
     if (stats.p95_s >= 0) text += fmt::format(", p95 {}", time_text(stats.p95_s));
@@ -93,11 +94,23 @@ std::string breakdown_text(const Forecast& forecast) {
   return table.text();
 }
 
+// "64 ranks over 8 NVLink domains" as "64 over 8": the columns beside it need the room.
+std::string short_span(std::string span) {
+  for (const auto& [words, fewer] :
+       {std::pair<std::string_view, std::string_view>{" ranks in one NVLink domain", " in 1"},
+        {" ranks over ", " over "},
+        {" NVLink domains", ""},
+        {"pipeline ", ""}}) {
+    if (const auto at = span.find(words); at != std::string::npos) span.replace(at, words.size(), fewer);
+  }
+  return span;
+}
+
 std::string communication_text(const Forecast& forecast) {
   TextTable table(
-      {"collective", "<group", "<span", "calls", "payload", "wire", "raw", "exposed", "wait", "busbw GB/s"});
+      {"collective", "<group", "<over domains", "calls", "payload", "wire", "raw", "exposed", "wait", "busbw"});
   for (const CommunicationRow& row : forecast.communication) {
-    table.row({row.kind, row.group, row.span, count_text(row.calls), bytes_text(row.payload_bytes),
+    table.row({row.kind, row.group, short_span(row.span), count_text(row.calls), bytes_text(row.payload_bytes),
                bytes_text(row.wire_bytes), time_text(row.raw_s), time_text(row.exposed_s), time_text(row.wait_s),
                fmt::format("{:.1f}", row.busbw_gb_per_s)});
   }
@@ -158,7 +171,8 @@ std::string to_table(const Forecast& forecast, bool colour) {
     hints += "  - " + wrapped(hint.symptom + ": " + hint.look_at, 4) + "\n";
   }
   section("Where to look", hints);
-  if (!forecast.communication.empty()) section("Communication, a rank and step", communication_text(forecast));
+  if (!forecast.communication.empty())
+    section("Communication, a rank and step (busbw in GB/s)", communication_text(forecast));
   section(fmt::format("Memory at the peak, rank {}", forecast.memory.peak_rank), memory_text(forecast.memory));
   if (forecast.moe) section("Experts", moe_text(forecast));
   section("Stages", forecast.stage_split.empty() ? "" : "  " + wrapped(forecast.stage_split, 2) + "\n");

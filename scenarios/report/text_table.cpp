@@ -46,8 +46,8 @@ std::string time_text(double seconds) {
 }
 
 std::string bytes_text(double bytes) {
-  if (bytes == 0) return "0 B";
-  return scaled(bytes, std::array<Suffix, 5>{{{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}, {1, " B"}}});
+  if (std::abs(bytes) < 1e3) return fmt::format("{:.0f} B", bytes);
+  return scaled(bytes, std::array<Suffix, 4>{{{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}}});
 }
 
 std::string count_text(double count) {
