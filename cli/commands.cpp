@@ -3,8 +3,8 @@
 namespace stepcast::cli {
 
 std::span<const Command* const> commands() {
-  static constexpr std::array all = {&simulate_command, &account_command, &compare_command, &explain_command,
-                                     &validate_command, &list_command};
+  static constexpr std::array all = {&simulate_command, &account_command,  &compare_command, &explain_command,
+                                     &scale_command,    &validate_command, &list_command};
   return all;
 }
 

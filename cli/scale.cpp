@@ -1,0 +1,86 @@
+// stepcast scale: strong and weak scaling curves.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/render.h"
+#include "cli/scenario_options.h"
+#include "scenarios/scale.h"
+
+namespace stepcast::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int most_devices = 1048576;
+
+void add_options(po::options_description& options) {
+  add_scenario_options(options);
+  options.add_options()("kind", po::value<std::string>()->value_name("strong|weak"),
+                        "batch fixed (default), or growing with the devices")(
+      "devices", po::value<std::string>()->value_name("LIST"),
+      "sizes, as in 64,128,512 (default: powers of two from --from to --to)")(
+      "from", po::value<std::string>()->value_name("N"), "first size (default 8)")(
+      "to", po::value<std::string>()->value_name("N"), "last size (default: the scenario's devices)")(
+      "baseline", po::value<std::string>()->value_name("N"),
+      "size that speed-up and efficiency refer to (default: the smallest that can run)");
+}
+
+Result<Output> run(const Invocation& invocation) {
+  Arguments& arguments = invocation.arguments;
+  auto request = scenario_request(invocation);
+  if (!request) return request.errors();
+  scenarios::ScaleOptions options;
+  if (const auto kind = arguments.choice("kind", {"strong", "weak"}))
+    options.kind = static_cast<scenarios::ScaleKind>(*kind);
+  options.baseline_devices = static_cast<int>(arguments.integer("baseline", 1, most_devices).value_or(0));
+  options.devices = arguments.integers("devices", most_devices);
+  const auto from = arguments.integer("from", 1, most_devices);
+  const auto to = arguments.integer("to", 1, most_devices);
+  if (!arguments.errors().empty()) return arguments.errors();
+  if (options.devices.empty()) {
+    scenarios::ScenarioRequest free_request = *request;
+    free_request.check_layout = false;
+    const auto scenario = scenarios::load_scenario(free_request);
+    if (!scenario) return scenario.errors();
+    const int last = static_cast<int>(to.value_or(scenario->spec.cluster.devices));
+    options.devices = scenarios::powers_of_two(static_cast<int>(from.value_or(std::min(8, last))), last);
+  }
+  if (options.devices.empty() || options.devices.front() < 1)
+    return make_error(ErrorCode::usage, "no size to forecast: sizes are 1 and above, --from at most --to", "--devices");
+  if (options.baseline_devices > 0 &&
+      std::find(options.devices.begin(), options.devices.end(), options.baseline_devices) == options.devices.end()) {
+    return make_error(
+        ErrorCode::usage,
+        fmt::format("{} is not among the sizes {}", options.baseline_devices, fmt::join(options.devices, ", ")),
+        "--baseline");
+  }
+  options.forecast.threads = invocation.globals.threads;
+  options.forecast.critical_path = false;
+  options.forecast.cancelled = interrupted;
+  options.progress = [&](int done, int total) { invocation.progress.update("sizes", done, total); };
+  const auto curve = scenarios::scale(*request, options);
+  if (!curve) return curve.errors();
+  return Output{render(
+                    invocation.globals, [&] { return to_json(*curve); }, [&] { return to_table(*curve); },
+                    [&] { return to_csv(*curve); }),
+                curve->interrupted};
+}
+
+}  // namespace
+
+const Command scale_command = {"scale",
+                               "[SCENARIO.json | LIBRARY_NAME | --model NAME --cluster NAME:N] [OPTIONS]",
+                               "Strong and weak scaling curves, with the breaks named.",
+                               {"stepcast scale mixtral-8x7b-h100-8 --kind weak --devices 8,16",
+                                "stepcast scale olmoe-1b-7b-h100-8 --kind strong --to 16 --format json"},
+                               scenario_positional,
+                               1,
+                               add_options,
+                               run};
+
+}  // namespace stepcast::cli
