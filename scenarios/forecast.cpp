@@ -77,7 +77,10 @@ Samples run_samples(const StepSpec& spec, const LoweredStep& lowered, const Fore
   };
   const tbb::global_control control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
   tbb::parallel_for(0, n, one, tbb::simple_partitioner());
-  for (const auto& f : failures) out.errors.insert(out.errors.end(), f.begin(), f.end());
+  // Samples fail alike: the first tells it.
+  for (const auto& f : failures) {
+    if (out.errors.empty()) out.errors = f;
+  }
   out.rank_ops = std::accumulate(ops.begin(), ops.end(), std::int64_t{0});
   return out;
 }

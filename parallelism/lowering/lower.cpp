@@ -12,6 +12,9 @@
 namespace stepcast::parallelism {
 namespace {
 
+// A step of this many operations takes about ten minutes of one core.
+constexpr std::int64_t most_rank_ops = 200'000'000'000;
+
 Divisibility divisibility(const StepSpec& spec) {
   const models::Model& m = spec.model;
   Divisibility d;
@@ -175,6 +178,14 @@ Result<LoweredStep> lower(const StepSpec& spec) {
   make_joins(low);
   for (int rank = 0; rank < step.layout.pp; ++rank) Stage(low, rank).lower_all();
   for (sim::Cohort& cohort : step.program.cohorts) cohort.static_bytes.resize(step.program.memory_parts.size(), 0);
+  if (const std::int64_t ops = step.program.rank_ops(); ops > most_rank_ops) {
+    return make_error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "one step is {:.3g} operations over all ranks ({} microbatches a pipeline); at most {:.3g} are simulated",
+            static_cast<double>(ops), step.microbatches, static_cast<double>(most_rank_ops)),
+        "/workload/global_batch");
+  }
   step.routing = make_routing(low);
   STEPCAST_ASSERT(sim::check(step.program).empty());
   return step;
