@@ -3,6 +3,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "cli/commands.h"
+#include "cli/fit_report.h"
 #include "cli/render.h"
 #include "cli/replayed_step.h"
 #include "cli/scenario_options.h"
@@ -30,6 +31,7 @@ Status write_dag_file(const scenarios::Scenario& scenario, const std::string& fi
 
 Result<Output> run(const Invocation& invocation) {
   Arguments& arguments = invocation.arguments;
+  if (arguments.flag("fits") || arguments.flag("refit")) return fit_report(invocation);
   scenarios::ExplainOptions options;
   options.layer = static_cast<int>(arguments.integer("layer", 0, 100000).value_or(-1));
   const auto scenario = read_scenario(invocation);
