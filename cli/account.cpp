@@ -93,6 +93,9 @@ std::vector<scenarios::KnownPeak> known_peaks(const std::filesystem::path& root)
     const auto device = topology::load_device(root, name);
     if (!device) continue;
     for (const auto& [precision, flops] : device->peak_flops) {
+      const bool twin_of_bf16 =
+          precision == topology::Precision::fp16 && device->peak_flops.contains(topology::Precision::bf16);
+      if (twin_of_bf16) continue;
       peaks.push_back({fmt::format("{} {}", name, topology::name(precision)), flops});
     }
   }
