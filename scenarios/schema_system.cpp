@@ -73,7 +73,7 @@ topology::ClusterOverrides read_cluster_overrides(JsonFields& fields) {
   count("leaf_radix", o.leaf_radix);
   number("nvlink_gb_per_s", o.nvlink_gb_per_s, 0.001, wide);
   number("nic_gb_per_s", o.nic_gb_per_s, 0.001, wide);
-  number("oversubscription", o.oversubscription, 1, 1000);
+  number("oversubscription", o.oversubscription, 0.1, 1000);
   number("nvlink_latency_us", o.nvlink_latency_us, 0, wide);
   number("nic_latency_us", o.nic_latency_us, 0, wide);
   number("switch_latency_us", o.switch_latency_us, 0, wide);
@@ -179,8 +179,8 @@ void read_software(Draft& draft) {
   parallelism::read_software_values(fields, "scenario", draft.spec.software);
   fields.refuse_unknown();
   draft.software_ok = draft.errors.size() == before;
-  if (const Json& block = draft.tree["software"]; block.is_object()) {
-    draft.software_values = block;
+  if (const auto block = draft.tree.find("software"); block != draft.tree.end() && block->is_object()) {
+    draft.software_values = *block;
     draft.software_values.erase("name");
   }
 }

@@ -94,8 +94,8 @@ std::optional<std::size_t> JsonFields::choice(std::string_view key, const std::v
   if (!name) return std::nullopt;
   const auto at = std::find(allowed.begin(), allowed.end(), *name);
   if (at == allowed.end()) {
-    fail(key,
-         fmt::format("{} is '{}'; allowed: {}{}", key, *name, fmt::join(allowed, ", "), suggestion(*name, allowed)));
+    fail(key, fmt::format("{} is '{}'; allowed: {}{}", key, shown_name(*name), fmt::join(allowed, ", "),
+                          suggestion(*name, allowed)));
     return std::nullopt;
   }
   return static_cast<std::size_t>(at - allowed.begin());
@@ -174,10 +174,10 @@ void JsonFields::refuse_unknown(const std::vector<std::string>& also_valid) {
   std::sort(valid.begin(), valid.end());
   valid.erase(std::unique(valid.begin(), valid.end()), valid.end());
   for (const std::string& key : unread()) {
-    errors_->push_back(
-        make_error(ErrorCode::invalid,
-                   fmt::format("unknown key '{}'{}; allowed: {}", key, suggestion(key, valid), fmt::join(valid, ", ")),
-                   document_->where_key(pointer_of(key))));
+    errors_->push_back(make_error(
+        ErrorCode::invalid,
+        fmt::format("unknown key '{}'{}; allowed: {}", shown_name(key), suggestion(key, valid), fmt::join(valid, ", ")),
+        document_->where_key(pointer_of(key))));
   }
 }
 

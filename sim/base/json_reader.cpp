@@ -115,7 +115,7 @@ class Builder : public nlohmann::json_sax<Json> {
     key_offset_ = token_start();
     token_end_ = read_;
     if (!frames_.back().keys.insert(k).second) {
-      fail(ErrorCode::invalid, fmt::format("key '{}' is written twice in the same object", k), key_offset_);
+      fail(ErrorCode::invalid, fmt::format("key '{}' is written twice in the same object", shown_name(k)), key_offset_);
       if (errors.size() >= max_duplicates) return false;
     }
     key_ = std::move(k);
@@ -273,13 +273,19 @@ JsonPositions::Node find_node(const JsonDocument& document, const std::string& p
   return nodes[node];
 }
 
+// Keys can be as long as the file: a pointer is shown in full only up to a limit.
+std::string shown_pointer(const std::string& pointer) {
+  constexpr std::size_t limit = 200;
+  return pointer.size() <= limit ? pointer : pointer.substr(0, limit) + "...";
+}
+
 std::string located(const JsonDocument& document, const std::string& pointer, bool at_key) {
-  if (!document.positions || document.positions->nodes.empty()) return document.file + " " + pointer;
+  if (!document.positions || document.positions->nodes.empty()) return document.file + " " + shown_pointer(pointer);
   bool exact = true;
   const JsonPositions::Node node = find_node(document, pointer, exact);
   const std::size_t offset = at_key && exact ? node.key : node.value;
   return fmt::format("{}:{}{}{}", document.file, line_and_column(document.positions->text, offset),
-                     pointer.empty() ? "" : " ", pointer);
+                     pointer.empty() ? "" : " ", shown_pointer(pointer));
 }
 
 }  // namespace
@@ -362,15 +368,18 @@ std::string pointer_step(std::string_view key) {
 
 std::string pointer_step(std::size_t index) { return fmt::format("/{}", index); }
 
-std::string shown(const Json& value) {
+std::string shown_name(const std::string& name) {
   constexpr std::size_t limit = 60;
+  if (name.size() <= limit) return name;
+  std::size_t cut = limit;
+  while (cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xC0U) == 0x80U) --cut;
+  return name.substr(0, cut) + "...";
+}
+
+std::string shown(const Json& value) {
   if (value.is_object()) return value.empty() ? "{}" : "an object";
   if (value.is_array() && value.size() > 8) return fmt::format("a list of {}", value.size());
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() <= limit) return text;
-  std::size_t cut = limit;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) --cut;
-  return text.substr(0, cut) + "...";
+  return shown_name(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace stepcast

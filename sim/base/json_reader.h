@@ -57,6 +57,9 @@ struct JsonDocument {
 [[nodiscard]] std::string pointer_step(std::string_view key);
 [[nodiscard]] std::string pointer_step(std::size_t index);
 
+// A name from outside as an error message shows it, cut to 60 characters.
+[[nodiscard]] std::string shown_name(const std::string& name);
+
 // A value as an error message shows it: JSON text, cut to 60 characters.
 [[nodiscard]] std::string shown(const nlohmann::ordered_json& value);
 

@@ -83,7 +83,7 @@ TEST_CASE("what a scenario does not give comes from the software profile and is 
 
 TEST_CASE("origins name the line of the scenario file") {
   const Scenario s = loaded("{\"model\": \"mixtral-8x7b\",\n \"cluster\": \"h100:8\",\n \"parallelism\": {\"ep\": 4}}");
-  CHECK(origin(s, "/parallelism/ep").find("scenario.json:3:25") != std::string::npos);
+  CHECK(origin(s, "/parallelism/ep").find("scenario.json:3:24") != std::string::npos);
   CHECK(origin(s, "/parallelism/tp") == "default");
 }
 
