@@ -56,6 +56,8 @@ CommGroup Stage::make_group(const std::string& name, const std::vector<std::vect
   std::map<RankId, std::int32_t> lane_of;
   for (std::size_t lane = 0; lane < cohort_.ranks.size(); ++lane)
     lane_of[cohort_.ranks[lane]] = static_cast<std::int32_t>(lane);
+  // Experts are anywhere in the group; the others pass data round a ring.
+  const auto pattern = name == "ep" ? topology::TrafficPattern::uniform : topology::TrafficPattern::ring;
   bool first = true;
   for (const auto& members : groups) {
     std::vector<DeviceId> devices;
@@ -65,7 +67,7 @@ CommGroup Stage::make_group(const std::string& name, const std::vector<std::vect
     }
     // Groups of a class may lie differently on the fabric (a group across a box edge): the widest sets the cost.
     const topology::GroupSpan span = low_.fabric.span(devices);
-    const BytesPerSecond rate = low_.fabric.cross_domain_rate(devices, topology::TrafficPattern::ring, true);
+    const BytesPerSecond rate = low_.fabric.cross_domain_rate(devices, pattern, true);
     if (first || span.domains > g.span.domains || (span.domains == g.span.domains && rate < g.cross_domain)) {
       g.span = span;
       g.cross_domain = rate;
