@@ -147,6 +147,11 @@ void read_runtime(Draft& draft) {
   noise.read("device_sigma", draft.spec.noise.device_sigma, 0, 1);
   noise.read("kernel_sigma", draft.spec.noise.kernel_sigma, 0, 1);
   noise.refuse_unknown();
+  const bool varies = draft.spec.noise.device_sigma > 0 || draft.spec.noise.kernel_sigma > 0 ||
+                      draft.spec.routing.kind != parallelism::SkewKind::balanced;
+  if (varies && !draft.given("/workload/steps")) {
+    draft.assume("workload.steps not given: one sampled step, although noise or skew make steps differ");
+  }
   if (!draft.given("/noise")) draft.assume("noise not given: all devices and kernels run at their nominal speed");
 }
 
