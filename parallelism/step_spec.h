@@ -29,8 +29,9 @@ struct Recipe {
   double parameter_bytes = 2;                            // model copy and its gather
   double optimizer_bytes = 12;                           // master weights and moments, per owned parameter
   double activation_bytes = 2;                           // kept for backward, inputs of quantised GEMMs
-  double function_input_bytes = 2;   // kept inputs of SwiGLU and its like: 2 unless activations are stored in FP8
-  double attention_output_bytes = 2; // kept output of the attention core: 1.5 (E5M6) when activations are stored in FP8
+  double function_input_bytes = 2;  // kept inputs of SwiGLU and its like: 2 unless activations are stored in FP8
+  double attention_output_bytes =
+      2;  // kept output of the attention core: 1.5 (E5M6) when activations are stored in FP8
 };
 
 struct Recompute {

@@ -27,8 +27,8 @@ const std::vector<std::string> work_keys = {"/workload/sequence_length",
                                             "/recompute",
                                             "/routing"};
 // Known to both, and neither work nor cause.
-const std::vector<std::string> ignored_keys = {
-    "/schema", "/name", "/description", "/workload/global_batch", "/workload/steps"};
+const std::vector<std::string> ignored_keys = {"/schema", "/name", "/description", "/workload/global_batch",
+                                               "/workload/steps"};
 
 bool below(const std::string& pointer, const std::vector<std::string>& keys) {
   return std::any_of(keys.begin(), keys.end(),

@@ -31,12 +31,13 @@ struct Draft {
 
   std::string name, description;
   parallelism::StepSpec spec;
-  nlohmann::ordered_json cluster;          // as it goes into the resolved scenario: catalogue name and what was given
-  nlohmann::ordered_json reliability = nlohmann::ordered_json::object();      // checked, for `run`
-  nlohmann::ordered_json software_values = nlohmann::ordered_json::object();  // values of the profile that the scenario replaces
-  bool histogram_given = false;            // routing.skew came from a list or a file
-  std::string skew;                        // else its text
-  std::string documents;                   // workload.document_lengths as text, "" if a list or a file
+  nlohmann::ordered_json cluster;  // as it goes into the resolved scenario: catalogue name and what was given
+  nlohmann::ordered_json reliability = nlohmann::ordered_json::object();  // checked, for `run`
+  nlohmann::ordered_json software_values =
+      nlohmann::ordered_json::object();  // values of the profile that the scenario replaces
+  bool histogram_given = false;          // routing.skew came from a list or a file
+  std::string skew;                      // else its text
+  std::string documents;                 // workload.document_lengths as text, "" if a list or a file
   std::vector<std::string> assumptions, warnings;
   bool model_ok = false, cluster_ok = false, software_ok = false;
 

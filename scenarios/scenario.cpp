@@ -85,7 +85,7 @@ Result<Scenario> load_scenario(const ScenarioRequest& request) {
   if (auto status = check_request(request); !status) return status.errors();
   const bool flags_only = request.file.empty() && request.text.empty();
   std::filesystem::path file;
-  auto document = flags_only               ? parse_json("{}", "command line")
+  auto document = flags_only              ? parse_json("{}", "command line")
                   : !request.text.empty() ? parse_json(request.text, request.text_name)
                                           : open_scenario(request, file);
   if (!document) return document.errors();

@@ -23,18 +23,18 @@ enum class Collective : unsigned char { all_reduce, all_gather, reduce_scatter, 
 [[nodiscard]] double busbw_factor(Collective kind, int ranks);
 
 struct CollectiveTime {
-  Seconds time;            // of the slowest rank, started together
-  Seconds latency;         // the part that does not grow with the size
-  Bytes wire_per_rank;     // bytes one rank puts on NVLink or NIC
-  Bytes nic_per_rank;      // of these, on the NIC
+  Seconds time;                // of the slowest rank, started together
+  Seconds latency;             // the part that does not grow with the size
+  Bytes wire_per_rank;         // bytes one rank puts on NVLink or NIC
+  Bytes nic_per_rank;          // of these, on the NIC
   std::string_view algorithm;  // "ring", "nvls", "hierarchical", ...
 };
 
 // `buffer` as nccl-tests counts `size`: per rank for all_reduce, the whole (n x shard) buffer for all_gather and
 // reduce_scatter, all that one rank sends for all_to_all.
 // The span comes from fabric.span(members); `cross_domain` from fabric.cross_domain_rate(members).
-[[nodiscard]] CollectiveTime collective_time(const Cluster& cluster, Collective kind, Bytes buffer, const GroupSpan& span,
-                                             BytesPerSecond cross_domain);
+[[nodiscard]] CollectiveTime collective_time(const Cluster& cluster, Collective kind, Bytes buffer,
+                                             const GroupSpan& span, BytesPerSecond cross_domain);
 
 // Point to point between two devices in the same domain or not.
 [[nodiscard]] CollectiveTime send_receive_time(const Cluster& cluster, Bytes bytes, bool same_domain);
@@ -46,23 +46,23 @@ enum class DispatchPhase : unsigned char { dispatch, combine };
 struct DispatchCall {
   Dispatcher dispatcher = Dispatcher::all_to_all;
   DispatchPhase phase = DispatchPhase::dispatch;
-  double tokens = 0;             // this rank's tokens
-  double bytes_per_token = 0;    // payload of one copy
+  double tokens = 0;           // this rank's tokens
+  double bytes_per_token = 0;  // payload of one copy
   int top_k = 1;
   int expert_parallel = 1;
-  int node_limit = 0;            // most domains that a token may reach, 0: no limit
-  int sms = 0;                   // given to the dispatcher, 0: its default
-  int route_groups = 0;          // groups that the router chooses `node_limit` of (8 in DeepSeek-V3), 0: one a domain
-  int experts = 0;               // in all; 0: many (a token's experts are then drawn with replacement)
+  int node_limit = 0;    // most domains that a token may reach, 0: no limit
+  int sms = 0;           // given to the dispatcher, 0: its default
+  int route_groups = 0;  // groups that the router chooses `node_limit` of (8 in DeepSeek-V3), 0: one a domain
+  int experts = 0;       // in all; 0: many (a token's experts are then drawn with replacement)
 };
 
 // Duration = fixed + per_copy x copies that this rank exchanges (routing decides them; `mean_copies` when balanced),
 // with the NIC part from the expected distinct domains of a token.
 struct DispatchTime {
   Seconds fixed;
-  Seconds per_row;          // per routed row received (or sent), so that skew acts on the rank that has it
-  double mean_rows = 0;     // rows a rank exchanges under balance: tokens x top_k
-  Bytes nic_per_rank;       // under balance
+  Seconds per_row;       // per routed row received (or sent), so that skew acts on the rank that has it
+  double mean_rows = 0;  // rows a rank exchanges under balance: tokens x top_k
+  Bytes nic_per_rank;    // under balance
   Bytes nvlink_per_rank;
   [[nodiscard]] Seconds balanced() const { return fixed + per_row * mean_rows; }
 };
@@ -70,8 +70,8 @@ struct DispatchTime {
                                          BytesPerSecond cross_domain);
 
 // Expected number of distinct domains, of n, that hold at least one of a token's k experts. Balanced routing.
-// With a limit L the router first chooses L of `groups` equal groups (0: one group a domain), then k experts inside them.
-// `experts`: k distinct ones of so many; 0: of many.
+// With a limit L the router first chooses L of `groups` equal groups (0: one group a domain), then k experts inside
+// them. `experts`: k distinct ones of so many; 0: of many.
 [[nodiscard]] double expected_domains(int domains, int top_k, int limit, int groups = 0, int experts = 0);
 
 }  // namespace stepcast::topology

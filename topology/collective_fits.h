@@ -49,7 +49,7 @@ struct CollectiveFits {
   std::string_view device;           // catalogue name, or the class it stands for
   double nvlink_gb_per_s = 0;        // of the measured box, per direction
   bool in_switch_reduction = false;  // NVLS
-  double across_gb_per_s = 0;          // busbw that one domain drives into the network; 0: its NICs set the limit
+  double across_gb_per_s = 0;        // busbw that one domain drives into the network; 0: its NICs set the limit
   std::span<const InDomainFit> in_domain;
   DispatchFit deepep, hybridep;
   std::string_view source;

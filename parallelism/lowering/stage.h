@@ -42,8 +42,8 @@ struct PieceParameters {
 
 struct ParameterBlock {  // a layer, an embedding or a head: what one gather or one reduction moves
   PieceParameters parameters;
-  int slot = -1;  // its gathered parameters are there
-  bool quantised = false;      // its GEMMs run in the recipe's precision: layers, not embedding and head
+  int slot = -1;           // its gathered parameters are there
+  bool quantised = false;  // its GEMMs run in the recipe's precision: layers, not embedding and head
 };
 
 struct PieceState {

@@ -14,13 +14,13 @@
 namespace stepcast {
 
 enum class ErrorCode : unsigned char {
-  usage,       // the command line (exit 2)
-  not_found,   // a file or a catalogue name
-  unreadable,  // a file that exists but cannot be read as what it should be
-  invalid,     // a value out of its range, of the wrong type, or contradictory
-  infeasible,  // a valid scenario that cannot run (memory)
-  unsupported, // understood, and refused with the reason
-  unwritable,  // output
+  usage,        // the command line (exit 2)
+  not_found,    // a file or a catalogue name
+  unreadable,   // a file that exists but cannot be read as what it should be
+  invalid,      // a value out of its range, of the wrong type, or contradictory
+  infeasible,   // a valid scenario that cannot run (memory)
+  unsupported,  // understood, and refused with the reason
+  unwritable,   // output
 };
 
 struct Error {
@@ -34,9 +34,9 @@ using Errors = std::vector<Error>;
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}                    // NOLINT: implicit by design
-  Result(Error error) : state_(Errors{std::move(error)}) {}        // NOLINT
-  Result(Errors errors) : state_(std::move(errors)) {}             // NOLINT
+  Result(T value) : state_(std::move(value)) {}              // NOLINT: implicit by design
+  Result(Error error) : state_(Errors{std::move(error)}) {}  // NOLINT
+  Result(Errors errors) : state_(std::move(errors)) {}       // NOLINT
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
