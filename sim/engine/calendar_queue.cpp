@@ -45,7 +45,8 @@ void CalendarQueue::push(Ticks time, std::uint32_t id) {
 }
 
 CalendarQueue::Event CalendarQueue::pop() {
-  if (today_.empty()) open_next();
+  fresh_ = today_.empty();
+  if (fresh_) open_next();
   const Event event = today_.back();
   today_.pop_back();
   --size_;
@@ -84,14 +85,14 @@ void CalendarQueue::open_next() {
   if (opened_ + collected_ > adaptation_period) adapt();
 }
 
-// Aims at one to eight events a day that has any, and at a year longer than what is pending needs.
+// Aims at 8 to 32 events a day: enough to prefetch what they touch, few enough to sort; and at a year of as many days as events pend.
 void CalendarQueue::adapt() {
   const std::size_t opened = opened_;
   const std::size_t collected = collected_;
   opened_ = collected_ = 0;
   int shift = shift_;
-  if (collected > 8 * opened && shift > 0) shift -= 2;
-  if (opened > 4 * collected && shift < 44) shift += 2;
+  if (collected > 32 * opened && shift > 0) shift -= 1;
+  if (collected < 8 * opened && shift < 44) shift += 1;
   std::size_t buckets = heads_.size();
   while (buckets < size_) buckets *= 2;
   if (std::max(shift, 0) != shift_ || buckets != heads_.size()) resize(buckets, std::max(shift, 0));

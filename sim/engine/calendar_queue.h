@@ -26,6 +26,9 @@ class CalendarQueue {
   [[nodiscard]] std::size_t size() const { return size_; }
   void push(Ticks time, std::uint32_t id);
   Event pop();
+  // True when the last pop opened a new bucket; today() is then what comes next, the earliest last, for prefetching.
+  [[nodiscard]] bool opened() const { return fresh_; }
+  [[nodiscard]] const std::vector<Event>& today() const { return today_; }
 
  private:
   static constexpr std::uint32_t nobody = 0xffffffff;
@@ -46,6 +49,7 @@ class CalendarQueue {
   std::vector<Event> today_;  // sorted, earliest last
   Ticks day_ = 0;             // time >> shift_ of the open bucket
   int shift_ = 20;            // bucket width is 2^shift_ ticks
+  bool fresh_ = false;
   std::size_t size_ = 0;
   std::size_t opened_ = 0, collected_ = 0;  // since the last adaptation
 };

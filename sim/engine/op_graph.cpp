@@ -78,42 +78,39 @@ Result<OpGraph> OpGraphBuilder::build() && {
 
 namespace {
 
-// The evaluation's state: times double as running maxima until an op is scheduled.
+constexpr std::uint32_t nobody = 0xffffffff;
+
+// Times double as running maxima until an op is scheduled.
 class GraphRun {
  public:
   explicit GraphRun(const OpGraph& graph) : graph_(graph) {
-    times_.ready.assign(graph.size(), 0);
-    times_.begin.assign(graph.size(), 0);
-    times_.end.assign(graph.size(), 0);
-    missing_.assign(graph.size(), 0);
-    for (std::size_t op = 0; op < graph.size(); ++op) {
-      for (std::uint32_t e = graph.offsets[op]; e < graph.offsets[op + 1]; ++e) {
-        ++missing_[graph.edges[e] & target_mask];
-        if ((graph.edges[e] & OpGraph::delay_bit) != 0) ++e;
-      }
+    times_.ops.resize(graph.size());
+    for (std::size_t e = 0; e < graph.edges.size(); ++e) {
+      ++times_.ops[graph.edges[e] & target_mask].missing;
+      if ((graph.edges[e] & OpGraph::delay_bit) != 0) ++e;
     }
-    if (!graph.groups.empty()) {
-      groups_.resize(graph.group_sizes.size());
-      for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].missing = graph.group_sizes[g];
-    }
+    groups_.resize(graph.group_sizes.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].missing = graph.group_sizes[g];
   }
 
   Result<OpTimes> run() && {
     for (std::uint32_t op = 0; op < graph_.size(); ++op) {
-      if (missing_[op] == 0) ready(op);
+      if (times_.ops[op].missing == 0) ready(op);
     }
     std::size_t done = 0;
     while (!queue_.empty()) {
       const CalendarQueue::Event event = queue_.pop();
+      if (queue_.opened()) prefetch_today();
       ++done;
       times_.makespan = event.time;
       release(event.id, event.time);
     }
     if (done < graph_.size()) {
-      const auto stuck = std::find_if(missing_.begin(), missing_.end(), [](std::uint32_t m) { return m > 0; });
+      const auto stuck =
+          std::find_if(times_.ops.begin(), times_.ops.end(), [](const OpTime& t) { return t.missing > 0; });
       return make_error(ErrorCode::invalid,
                         fmt::format("{} of {} ops wait for each other for ever, the first of them op {}",
-                                    graph_.size() - done, graph_.size(), stuck - missing_.begin()));
+                                    graph_.size() - done, graph_.size(), stuck - times_.ops.begin()));
     }
     return std::move(times_);
   }
@@ -121,51 +118,61 @@ class GraphRun {
  private:
   struct Group {
     std::uint32_t missing = 0;
-    std::uint32_t members = 0xffffffff;  // list through next_member_
+    std::uint32_t members = nobody;  // list through next_member
     Ticks begin = 0, longest = 0;
   };
+
+  // Ops are many and scattered, so what the coming events touch is asked for before it is needed: their edges when
+  // they are scheduled, the first two targets when their bucket opens.
+  void prefetch_today() const {
+    for (const CalendarQueue::Event& event : queue_.today()) {
+      const std::uint32_t first = graph_.offsets[event.id];
+      const std::uint32_t last = std::min(graph_.offsets[event.id + std::size_t{1}], first + 2);
+      for (std::uint32_t e = first; e < last; ++e) __builtin_prefetch(&times_.ops[graph_.edges[e] & target_mask]);
+    }
+  }
 
   void release(std::uint32_t op, Ticks end) {
     const std::uint32_t last = graph_.offsets[op + std::size_t{1}];
     for (std::uint32_t e = graph_.offsets[op]; e < last; ++e) {
       const std::uint32_t word = graph_.edges[e];
       const std::uint32_t to = word & target_mask;
+      OpTime& target = times_.ops[to];
       Ticks at = end;
       if ((word & OpGraph::delay_bit) != 0) at += graph_.delays[graph_.edges[++e]];
-      Ticks& bound = (word & OpGraph::message_bit) != 0 ? times_.end[to] : times_.ready[to];
+      Ticks& bound = (word & OpGraph::message_bit) != 0 ? target.end : target.ready;
       bound = std::max(bound, at);
-      if (--missing_[to] == 0) ready(to);
+      if (--target.missing == 0) ready(to);
     }
   }
 
   void ready(std::uint32_t op) {
+    OpTime& t = times_.ops[op];
     const std::uint32_t word = groups_.empty() ? OpGraph::no_group : graph_.groups[op];
-    if (word == OpGraph::no_group) return schedule(op, times_.ready[op], graph_.duration(op));
+    if (word == OpGraph::no_group) return schedule(op, t.ready, graph_.duration(op));
     Group& group = groups_[word & ~OpGraph::largest_bit];
-    group.begin = std::max(group.begin, times_.ready[op]);
+    group.begin = std::max(group.begin, t.ready);
     group.longest = std::max(group.longest, graph_.duration(op));
-    if (next_member_.empty()) next_member_.resize(graph_.size());
-    next_member_[op] = group.members;
+    t.next_member = group.members;
     group.members = op;
     if (--group.missing > 0) return;
-    for (std::uint32_t m = group.members; m != 0xffffffff; m = next_member_[m]) {
+    for (std::uint32_t m = group.members; m != nobody; m = times_.ops[m].next_member) {
       const bool largest = (graph_.groups[m] & OpGraph::largest_bit) != 0;
       schedule(m, group.begin, largest ? group.longest : graph_.duration(m));
     }
   }
 
   void schedule(std::uint32_t op, Ticks begin, Ticks duration) {
-    times_.begin[op] = begin;
-    Ticks& end = times_.end[op];
-    end = std::max(begin + duration, end);
-    queue_.push(end, op);
+    OpTime& t = times_.ops[op];
+    t.begin = begin;
+    t.end = std::max(begin + duration, t.end);
+    queue_.push(t.end, op);
+    __builtin_prefetch(graph_.edges.data() + graph_.offsets[op]);
   }
 
   const OpGraph& graph_;
   OpTimes times_;
-  std::vector<std::uint32_t> missing_;
   std::vector<Group> groups_;
-  std::vector<std::uint32_t> next_member_;
   CalendarQueue queue_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
+#include "sim/engine/huge_pages.h"
 
 namespace stepcast::sim {
 
@@ -62,9 +63,14 @@ class OpGraphBuilder {
   std::vector<std::pair<Ticks, std::uint32_t>> recent_delays_;
 };
 
-// Times by op.
+// One op's times; the rest is what its evaluation needed, kept beside them because they are touched together.
+struct OpTime {
+  Ticks ready = 0, begin = 0, end = 0;
+  std::uint32_t missing = 0;      // edges whose source has not ended
+  std::uint32_t next_member = 0;  // of its group, those that were ready before it
+};
 struct OpTimes {
-  std::vector<Ticks> ready, begin, end;
+  HugeVector<OpTime> ops;
   Ticks makespan = 0;
 };
 

@@ -81,9 +81,15 @@ class Reader {
     event.instruction = &in;
     event.work = &cohort.works[in.work];
     event.instance = (in.flags & flag_second_instance) != 0 ? call.second_instance : call.instance;
-    event.ready = {&times_.ready[op], lanes};
-    event.begin = {&times_.begin[op], lanes};
-    event.end = {&times_.end[op], lanes};
+    std::vector<Ticks> ready, begin, end;
+    for (std::size_t i = 0; i < lanes; ++i) {
+      ready.push_back(times_.ops[op + i].ready);
+      begin.push_back(times_.ops[op + i].begin);
+      end.push_back(times_.ops[op + i].end);
+    }
+    event.ready = ready;
+    event.begin = begin;
+    event.end = end;
     if (sink != nullptr) {
       const std::vector<Ticks> host = launched || sync ? hosts_[c] : std::vector<Ticks>(lanes, 0);
       event.host = host;
@@ -96,7 +102,7 @@ class Reader {
       sink->on_instruction(event);
     }
     std::vector<Ticks>& written = sync ? hosts_[c] : tails_[c][static_cast<std::size_t>(in.stream)];
-    std::copy(event.end.begin(), event.end.end(), written.begin());
+    written = std::move(end);
   }
 
   const Program& program_;
