@@ -13,8 +13,8 @@
 namespace stepcast::topology {
 
 struct GemmShape {
-  double m = 0, n = 0, k = 0;  // C[m,n] = A[m,k] B[k,n]
-  double accumulate_bytes = 0; // extra traffic per element of C (fp32 gradient accumulation: 8)
+  double m = 0, n = 0, k = 0;   // C[m,n] = A[m,k] B[k,n]
+  double accumulate_bytes = 0;  // extra traffic per element of C (fp32 gradient accumulation: 8)
 };
 
 // Seconds of one dense GEMM at the sustained level. The device must support the precision.
@@ -36,16 +36,17 @@ struct AffineTime {
 enum class GroupedKind : unsigned char { forward, dgrad, wgrad };
 
 // Grouped GEMM over `local_experts` experts with weights n x k each; `rows` are summed over the local experts.
-[[nodiscard]] AffineTime grouped_gemm_time(const Device& device, Precision precision, GroupedKind kind, int local_experts,
-                                           double n, double k, double accumulate_bytes);
+[[nodiscard]] AffineTime grouped_gemm_time(const Device& device, Precision precision, GroupedKind kind,
+                                           int local_experts, double n, double k, double accumulate_bytes);
 
 struct AttentionShape {
-  double flops_forward = 0;   // executed score and value FLOPs (causal halved), all heads and sequences of the call
-  double sequence = 0;        // keys a query sees at most: for the saturation term
+  double flops_forward = 0;  // executed score and value FLOPs (causal halved), all heads and sequences of the call
+  double sequence = 0;       // keys a query sees at most: for the saturation term
   int head_dim = 128;
   bool backward = false;
-  bool mla = false;           // 192/128 heads
-  double rate_scale = 1;      // of the software profile, on the generation's rate
+  bool mla = false;       // 192/128 heads
+  double query_rows = 0;  // heads x query tokens of the call, for the tail of the last tiles; 0: no tail
+  double rate_scale = 1;  // of the software profile, on the generation's rate
 };
 
 // `generation`: a key of device.attention; the scale of the software profile multiplies the rate.

@@ -79,7 +79,9 @@ OpLabel Labels::label(const Program& program, const Cohort& cohort, const Instru
     }
     case Opcode::join:
       if (in.stream == Stream::compute) categories = of_stream(Stream::dp);
-      return {categories.transfer, Category::bubble, account(collective, program.joins[in.target].name)};
+      // Between stages one waits for the schedule, within one for slower peers.
+      if (program.joins[in.target].cohorts.size() > 1) categories.waiting = Category::bubble;
+      return {categories.transfer, categories.waiting, account(collective, program.joins[in.target].name)};
     case Opcode::send:
     case Opcode::receive:
       return {Category::exposed_pp, Category::bubble, account("send_receive", "pp")};

@@ -28,6 +28,7 @@ PartitionRecorder::PartitionRecorder(const Program& program, const Labels& label
     Lanes& lanes = cohorts_[c];
     lanes.cursor.assign(n, step_begin);
     lanes.issued.assign(n, step_begin);
+    lanes.synchronised.assign(n, step_begin);
     lanes.data_begin.assign(n, step_begin);
     lanes.data_end.assign(n, step_begin);
     lanes.end.assign(n, step_begin);
@@ -55,7 +56,11 @@ void PartitionRecorder::on_instruction(const InstructionEvent& event) {
 
 // Issue times rise along the list; instructions that the host does not issue have none.
 void PartitionRecorder::note_host(Lanes& lanes, const Cohort& cohort, const InstructionEvent& event) {
-  if (event.instruction->op == Opcode::host_sync || (event.instruction->flags & flag_no_launch) != 0) return;
+  if (event.instruction->op == Opcode::host_sync) {
+    lanes.synchronised.assign(event.end.begin(), event.end.end());
+    return;
+  }
+  if ((event.instruction->flags & flag_no_launch) != 0) return;
   for (std::size_t l = 0; l < event.host.size(); ++l) lanes.issued[l] = std::max(lanes.issued[l], event.host[l]);
   if (lanes.issued_any) return;
   lanes.issued_any = true;
@@ -183,6 +188,8 @@ void PartitionRecorder::finish(Ticks step_end) {
     const Ticks stage_end = std::min(step_end, *std::max_element(lanes.end.begin(), lanes.end.end()));
     for (std::size_t l = 0; l < lanes.cursor.size(); ++l) {
       STEPCAST_ASSERT(lanes.cursor[l] <= step_end);
+      // No kernel behind the last synchronisation shows the host's part in the tail.
+      lanes.issued[l] = std::max(lanes.issued[l], lanes.synchronised[l]);
       sweep(lanes, l, lanes.cursor[l], step_end);
       take_into(lanes, l, Category::other, step_begin_, stage_end);
       take_into(lanes, l, Category::bubble, step_begin_, step_end);

@@ -10,7 +10,8 @@
 //   4. the host's work once a step (data loader, logging): data;
 //   5. not yet issued by the host: host;
 //   6. nothing known: other.
-// The tail from the last kernel to the step's end is swept likewise, then:
+// The tail from the last kernel to the step's end is swept likewise (the host's
+// part ends with its last launch or synchronisation), then:
 //   7. to the end of the lane's last op, and on to the end of the slowest lane
 //      of its stage: other; from there to the step's end: bubble.
 // What a rank does before the step's begin belongs to the window of the step
@@ -59,6 +60,7 @@ class PartitionRecorder {
   struct Lanes {
     std::vector<Ticks> cursor;                            // end of the lane's last kernel
     std::vector<Ticks> issued;                            // host issue time of the lane's last op
+    std::vector<Ticks> synchronised;                      // end of the lane's last host_sync
     std::vector<Ticks> data_begin, data_end;              // the host's work once a step
     std::vector<Ticks> end;                               // of the lane's step
     std::array<std::vector<Ticks>, category_count> time;  // by category, then lane

@@ -88,11 +88,15 @@ class ReferencePartition {
     }
     const Cohort& c = program_.cohorts[cohort];
     std::vector<std::size_t> received(program_.channels.size(), 0);
-    Ticks cursor = begin_, issued = begin_, data_begin = begin_, data_end = begin_;
+    Ticks cursor = begin_, issued = begin_, synchronised = begin_, data_begin = begin_, data_end = begin_;
     bool first = true;
     for (const testing::Seen& s : step_.seen) {
       const Instruction& in = *s.event.instruction;
-      if (s.event.cohort != static_cast<int>(cohort) || in.op == Opcode::host_sync) continue;
+      if (s.event.cohort != static_cast<int>(cohort)) continue;
+      if (in.op == Opcode::host_sync) {
+        synchronised = s.end[lane];
+        continue;
+      }
       if ((in.flags & flag_no_launch) == 0) {
         issued = std::max(issued, s.host[lane]);
         if (first && c.step_host_ticks > 0) {
@@ -115,6 +119,7 @@ class ReferencePartition {
         add(intervals, s, lane, s.begin[lane]);
       }
     }
+    issued = std::max(issued, synchronised);
     const std::vector<Ticks>& ends = step_.step_ends[cohort];
     const Ticks stage_end = *std::max_element(ends.begin(), ends.end());
     gap(result, intervals, cursor, std::max(cursor, std::min(stage_end, end_)), data_begin, data_end, issued);

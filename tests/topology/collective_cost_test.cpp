@@ -210,7 +210,7 @@ TEST_CASE("HybridEP dispatch and combine match arXiv 2603.07685 Table 7") {
 }
 
 TEST_CASE("DeepEP on H800 matches its published bandwidths") {
-  const Cluster h800 = box("h800", 200, 50, 8);
+  const Cluster h800 = box("h800", 160, 50, 8);
   struct Published {
     int ep;
     double dispatch, combine;  // GB/s of payload at the bottleneck, the share of the own node counted

@@ -74,6 +74,7 @@ CollectiveCall make_call(const Cluster& cluster, Collective kind, Bytes buffer, 
   const double nic = cross_domain.value > 0 ? cross_domain.value : cluster.nic_bandwidth.value;
   call.member_nic = nic * cluster.nic_efficiency;
   call.hop_seconds = cluster.nic_latency.value + proxy_hop_s;
+  if (span.leaves > 1) call.hop_seconds += 2 * cluster.switch_latency.value;  // leaf to spine to leaf
   call.nvlink_scale = cluster.nvlink_bandwidth.value / (call.fits->nvlink_gb_per_s * 1e9);
   return call;
 }

@@ -4,7 +4,9 @@
 //
 // P dense peak, W HBM bandwidth, S the sustained level, a the alignment factor,
 // Q the bytes of A, B and C moved once, A the time of an accumulation's extra
-// traffic, of which a share x shows beside compute.
+// traffic, of which a share x shows beside compute. On A100 a partly filled last
+// wave of 128 x 256 tiles shows: with w = tiles / SMs above one, C grows by
+// 1 + c (ceil(w) - w) / w. Hopper and Blackwell kernels hide it.
 #include <algorithm>
 #include <cmath>
 
@@ -34,6 +36,13 @@ double alignment_factor(const GemmFit& fit, double extent) {
   const auto multiple_of = [extent](double step) { return std::fmod(extent, step) == 0.0; };
   if (!multiple_of(8)) return fit.align8;
   return multiple_of(64) ? 1.0 : fit.align64;
+}
+
+double wave_factor(const GemmFit& fit, int sms, double m, double n) {
+  constexpr double tile_m = 128, tile_n = 256;
+  if (fit.wave <= 0 || sms <= 0) return 1;
+  const double waves = std::ceil(m / tile_m) * std::ceil(n / tile_n) / sms;
+  return waves <= 1 ? 1 : 1 + fit.wave * (std::ceil(waves) - waves) / waves;
 }
 
 double saturation(double extent, double half) { return extent / (extent + half); }
@@ -89,7 +98,8 @@ Seconds gemm_time(const Device& device, Precision precision, const GemmShape& sh
   const double efficiency = fit.e * device.sustained_gemm * saturation(shape.m, fit.m0) * saturation(shape.n, fit.n0) *
                             saturation(shape.k, fit.k0) * alignment_factor(fit, shape.n) *
                             alignment_factor(fit, shape.k);
-  const double compute = 2 * shape.m * shape.n * shape.k / (peak_flops(device, precision) * efficiency);
+  const double compute = 2 * shape.m * shape.n * shape.k / (peak_flops(device, precision) * efficiency) *
+                         wave_factor(fit, device.sms, shape.m, shape.n);
   const double width = element_bytes(precision);
   const double bytes = width * (shape.m * shape.k + shape.k * shape.n) + output_bytes * shape.m * shape.n;
   const double memory = bytes / (fit.b * device.hbm_bandwidth.value);

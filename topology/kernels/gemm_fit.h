@@ -18,6 +18,9 @@ namespace stepcast::topology {
 // Factor on the rate when an extent is no multiple of 8, or of 64.
 [[nodiscard]] double alignment_factor(const GemmFit& fit, double extent);
 
+// At least 1: what the last wave of tiles loses.
+[[nodiscard]] double wave_factor(const GemmFit& fit, int sms, double m, double n);
+
 // Time of the extra traffic of an accumulation (fp32 weight gradients: read and write), and the share of it that shows
 // when compute is the bound: Transformer Engine weight-gradient GEMMs on B200 and A100 take .45 of traffic / W longer
 // than their forward, grouped ones .4 to .6.

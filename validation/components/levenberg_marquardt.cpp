@@ -9,7 +9,7 @@ namespace {
 constexpr double step = 1e-6;  // forward difference, parameters are logarithms or of order one
 constexpr double damping_start = 1e-3;
 constexpr double damping_max = 1e10;
-constexpr double relative_tolerance = 1e-10;
+constexpr double relative_tolerance = 1e-8;
 
 Eigen::VectorXd clamp(const LeastSquares& problem, Eigen::VectorXd x) {
   if (problem.lower.size() == x.size()) x = x.cwiseMax(problem.lower);
@@ -29,6 +29,20 @@ double loss(const LeastSquares& problem, const Eigen::VectorXd& x, const Eigen::
     }
   }
   return std::isfinite(sum) ? sum : INFINITY;
+}
+
+// A parameter at a bound that the gradient would push beyond it stays there: it leaves the step of the others alone.
+void hold_at_bounds(const LeastSquares& problem, const Eigen::VectorXd& x, Eigen::MatrixXd& normal,
+                    Eigen::VectorXd& gradient) {
+  for (Eigen::Index c = 0; c < x.size(); ++c) {
+    const bool low = problem.lower.size() == x.size() && x[c] <= problem.lower[c] && gradient[c] > 0;
+    const bool high = problem.upper.size() == x.size() && x[c] >= problem.upper[c] && gradient[c] < 0;
+    if (!low && !high) continue;
+    normal.row(c).setZero();
+    normal.col(c).setZero();
+    normal(c, c) = 1;
+    gradient[c] = 0;
+  }
 }
 
 Eigen::MatrixXd jacobian(const LeastSquares& problem, const Eigen::VectorXd& x, const Eigen::VectorXd& r) {
@@ -67,6 +81,7 @@ LeastSquaresSolution minimise(const LeastSquares& problem) {
         gradient[c] += weight * (best.x[c] - problem.start[c]);
       }
     }
+    hold_at_bounds(problem, best.x, normal, gradient);
     bool improved = false;
     while (!improved && damping < damping_max) {
       Eigen::MatrixXd damped = normal;
