@@ -26,9 +26,9 @@ std::string headline(const Forecast& forecast) {
   layout += fmt::format(", dp {}", dp);
   if (spec.model.is_moe()) layout += fmt::format(", ep {}, etp {}", d.ep, d.etp.value_or(1));
   layout += fmt::format("; {}, {}", parallelism::info(spec.schedule).name, spec.recipe.name);
-  return text + "\n  " + layout +
-         fmt::format("; {} sequences of {}, microbatch {}", spec.workload.global_batch, spec.workload.sequence_length,
-                     spec.workload.micro_batch);
+  layout += fmt::format("; {} sequences of {}, microbatch {}", spec.workload.global_batch,
+                        spec.workload.sequence_length, spec.workload.micro_batch);
+  return text + "\n  " + wrapped(layout, 2);
 }
 
 std::string step_time_text(const StepTimeStats& stats) {
