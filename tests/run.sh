@@ -1,11 +1,11 @@
 #!/bin/sh
 # All tests from a fresh clone on Debian 12: address and undefined-behaviour sanitizers on everything, the thread
-# sanitizer on what runs in parallel, format and lint. Ends with the summary of ctest; fails if any part fails.
+# sanitizer on what runs in parallel, and format. Ends with the summary of ctest; fails if any part fails.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . scenarios/packages.sh
 # shellcheck disable=SC2086  # words on purpose
-install_missing $build_packages clang-format clang-tidy || exit 1
+install_missing $build_packages clang-format || exit 1
 
 failed=""
 part() {  # part NAME COMMAND...
@@ -20,17 +20,6 @@ check_format() {
   git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run -Werror
 }
 
-# One clang-tidy run costs half a minute on the largest files: the files changed since the last commits only.
-lint_changes() {
-  base=$(git rev-list -1 --skip 3 HEAD 2>/dev/null || true)
-  [ -n "$base" ] || return 0
-  changed=$(git diff --name-only --diff-filter=d "$base" -- 'sim/*.cpp' 'models/*.cpp' 'topology/*.cpp' \
-    'parallelism/*.cpp' 'scenarios/*.cpp' 'validation/*.cpp' 'cli/*.cpp' | head -n 6)
-  [ -n "$changed" ] || return 0
-  # shellcheck disable=SC2086  # words on purpose
-  clang-tidy --quiet -p build/asan $changed
-}
-
 # The engines on several threads; building all of the product a second time would not fit the time that CI has.
 thread_tests() {
   cmake --preset tsan && cmake --build build/tsan --target sim_tests -j 2 || return 1
@@ -41,7 +30,6 @@ part "configure" cmake --preset asan
 part "build" cmake --build build/asan -j 2
 part "thread sanitizer" thread_tests
 part "format" check_format
-part "lint" lint_changes
 part "tests" ctest --preset asan -j 2
 
 if [ -n "$failed" ]; then

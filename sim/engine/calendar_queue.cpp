@@ -85,7 +85,8 @@ void CalendarQueue::open_next() {
   if (opened_ + collected_ > adaptation_period) adapt();
 }
 
-// Aims at 8 to 32 events a day: enough to prefetch what they touch, few enough to sort; and at a year of as many days as events pend.
+// Aims at 8 to 32 events a day: enough to prefetch what they touch, few enough to sort; and at a year of as many days
+// as events pend.
 void CalendarQueue::adapt() {
   const std::size_t opened = opened_;
   const std::size_t collected = collected_;
