@@ -39,7 +39,7 @@ TEST_CASE("values of --set are JSON or bare texts") {
   CHECK(after("{}", {"a.b=1", "a.b=2"}) == Json::parse(R"({"a": {"b": 2}})"));
 }
 
-TEST_CASE("--set opens short forms") {
+TEST_CASE("an override opens short forms") {
   CHECK(after(R"({"cluster": "h800:64"})", {"cluster.rails=4"}) ==
         Json::parse(R"({"cluster": {"preset": "h800:64", "rails": 4}})"));
   CHECK(after(R"({"model": "x/config.json"})", {"model.mtp_layers=0"}) ==
