@@ -141,9 +141,13 @@ std::string moe_text(const Forecast& forecast) {
 
 std::string engine_text(const EngineStats& engine) {
   std::string text =
-      fmt::format("  {} devices, {} rank-ops a step, {} rank-ops/s on {} thread(s), {} wall, {} resident\n",
-                  engine.devices, count_text(static_cast<double>(engine.rank_ops)), count_text(engine.rank_ops_per_s),
-                  engine.threads, time_text(engine.wall_s), bytes_text(static_cast<double>(engine.peak_rss_bytes)));
+      "  " +
+      wrapped(fmt::format("{} devices, {} rank-ops a step, {} rank-ops/s on {} thread{}, {} wall, {} resident",
+                          engine.devices, count_text(static_cast<double>(engine.rank_ops)),
+                          count_text(engine.rank_ops_per_s), engine.threads, engine.threads == 1 ? "" : "s",
+                          time_text(engine.wall_s), bytes_text(static_cast<double>(engine.peak_rss_bytes))),
+              2) +
+      "\n";
   std::string shares;
   for (const auto& [tier, share] : engine.tier_share) {
     shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", tier, percent_text(share));
