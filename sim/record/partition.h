@@ -3,7 +3,7 @@
 // A lane's window [step begin, step end) is cut by its cursor, the end of its
 // last kernel. A kernel claims [begin, end) for its category; the gap before it
 // is swept over the lane's communication that was issued before the kernel:
-//   1. a transfer in progress: exposed_*, streams in the order tp, cp, ep, pp, dp, copy;
+//   1. a transfer in progress: exposed_*, streams in the order tp, cp, ep, compute, pp, dp, copy;
 //   2. waiting for peers of a collective: wait_*, in the same order;
 //   3. waiting for a message whose sender has not begun to send, or for other
 //      stages in a join: bubble;
