@@ -59,7 +59,7 @@ std::string collective_text(const std::string& kind, long long ranks, const scen
                                          {"algbw_gb_per_s", rates.algbw_gb_per_s},
                                          {"busbw_gb_per_s", rates.busbw_gb_per_s},
                                          {"busbw_factor", rates.factor}};
-    return json.dump(2) + "\n";
+    return json_text(json);
   }
   if (format == Format::csv) {
     return scenarios::csv_line({"collective", "ranks", "algbw_gb_per_s", "busbw_gb_per_s", "busbw_factor"}) +

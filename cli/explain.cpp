@@ -20,7 +20,9 @@ void add_options(po::options_description& options) {
   options.add_options()("ranks", value("LIST"),
                         "ranks of the rank map and the DAG, as in 0,16,32-39 (default: the first of each stage)")(
       "layer", value("N"), "layer whose kernels are listed (default: the first MoE layer)")(
-      "dag", value("FILE"), "write the op DAG of the ranks with the critical path marked (.dot or .json)");
+      "dag", value("FILE"), "write the op DAG of the ranks with the critical path marked (.dot or .json)")(
+      "fits", "instead: errors of the kernel and collective constants against component measurements")(
+      "refit", "with --fits: fit the constants anew and cross-validate them");
 }
 
 Status write_dag_file(const scenarios::Scenario& scenario, const std::string& file, const std::vector<int>& ranks) {

@@ -22,7 +22,8 @@ Errors missing_or_wrong(const AuditInput& input) {
   const auto need = [&errors](bool good, const char* flag, const char* message) {
     if (!good) errors.push_back(make_error(ErrorCode::usage, message, flag));
   };
-  need(input.devices >= 1, "--devices", "the number of devices is needed, at least 1");
+  need(input.devices >= 1 && input.devices == std::floor(input.devices), "--devices",
+       "the number of devices is needed: a whole number, at least 1");
   need(input.peak_flops > 0, "--peak-tflops", "the peak of a device is needed (or --device with --precision)");
   need(input.step_time_s > 0, "--step-time", "the time of a step in seconds is needed, above 0");
   need(input.tokens > 0, "--tokens", "the effective tokens of a step are needed, above 0");

@@ -161,6 +161,26 @@ TEST_CASE("explain shows keys with origins, constants with provenance, ranks, st
   CHECK(run({"explain", small, "--ranks", "8"}).exit_code == 2);
 }
 
+TEST_CASE("explain --fits judges the constants by component measurements") {
+  const Outcome outcome = run({"explain", "--fits", "--format", "json"});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["schema"] == "stepcast.fits/1");
+  CHECK(json["fits"].size() > 10);
+  CHECK(contains(run({"explain", "--fits"}).out, "gemm"));
+}
+
+TEST_CASE("A file name that is no UTF-8 breaks no JSON") {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "\xff\xfe.json";
+  fs::copy_file(fs::path(STEPCAST_SOURCE_DIR) / "scenarios" / "library" / (std::string(small) + ".json"), file);
+  const Outcome outcome = run({"explain", file.string(), "--format", "json"});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(nlohmann::json::parse(outcome.out)["schema"] == "stepcast.explain/1");
+}
+
 TEST_CASE("compare names what moved and reads results only") {
   const ScratchFolder scratch;
   Setting here;
