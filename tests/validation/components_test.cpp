@@ -152,7 +152,7 @@ TEST_CASE("reports do not depend on the run", "[components]") {
 }
 
 // Prints the constants for the "fits" blocks and the tables: validation_tests "[print-fits]".
-TEST_CASE("print fitted constants", "[.][print-fits]") {
+TEST_CASE("print fitted constants", "[.][slow][print-fits]") {
   const auto reports = component_report(root, Refit::yes);
   REQUIRE(reports.ok());
   WARN(fitted_constants_json(*reports));
