@@ -32,7 +32,14 @@ cat $(for s in $seeds; do find "$s" -name '*.json' -size -20k; done) | tr -cs 'A
   grep -E '^[A-Za-z][A-Za-z0-9_.:-]{1,30}$' | sort -u | sed 's/.*/"&"/' > "$build/$target.dict"
 
 # Objects are kept: only what changed is compiled again.
-flags="-std=c++20 -g -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DFMT_SHARED -I$root -isystem /usr/include/eigen3 -DSTEPCAST_SOURCE_DIR=\"$root\""
+flags="-std=c++20 -gline-tables-only -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DFMT_SHARED -I$root -isystem /usr/include/eigen3 -DSTEPCAST_SOURCE_DIR=\"$root\""
+# The libraries' headers, parsed once.
+if [ ! -f "$build/common.pch" ]; then
+  printf '#include <%s>\n' algorithm filesystem map optional string vector fmt/format.h fmt/ranges.h \
+    nlohmann/json.hpp > "$build/common.h"
+  # shellcheck disable=SC2086
+  $cxx $flags -x c++-header "$build/common.h" -o "$build/common.pch"
+fi
 list=""
 for source in $sources tests/fuzz/${target}_fuzz.cpp; do
   object=$objects/$(echo "$source" | tr '/' '_').o
@@ -42,7 +49,7 @@ for source in $sources tests/fuzz/${target}_fuzz.cpp; do
   if [ ! -f "$object" ] || [ "$root/$source" -nt "$object" ] || [ -n "$newer" ]; then
     echo "compiling $source"
     # shellcheck disable=SC2086
-    $cxx $flags -c "$root/$source" -o "$object"
+    $cxx $flags -include-pch "$build/common.pch" -c "$root/$source" -o "$object"
   fi
 done
 # shellcheck disable=SC2086
