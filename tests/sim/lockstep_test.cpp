@@ -262,7 +262,7 @@ TEST_CASE("sampled steps give the same bits on any number of threads") {
 }
 
 // On plain threads, whose synchronisation the thread sanitizer sees; Debian's oneTBB is not instrumented.
-TEST_CASE("concurrent steps on plain threads share nothing") {
+TEST_CASE("concurrent steps on plain threads share nothing", "[parallel]") {
   const Program p = testing::random_program(12, false);
   const testing::HashedLoads loads(12);
   Conditions conditions;
