@@ -1,0 +1,272 @@
+#include "scenarios/megatron/shell_reader.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "scenarios/megatron/shell_words.h"
+
+namespace stepcast::scenarios::megatron {
+namespace {
+
+// What tells a line with the model's arguments from other commands of a script.
+const std::set<std::string, std::less<>> telling = {
+    "--num-layers",        "--hidden-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
+    "--micro-batch-size",  "--seq-length",  "--num-attention-heads",        "--expert-model-parallel-size",
+    "--global-batch-size", "--num-experts"};
+
+bool is_argument(const std::string& text) { return text.size() > 2 && text.starts_with("--") && text[2] != '-'; }
+
+struct Candidate {
+  ShellValue words;
+  int telling_words = 0;
+};
+
+int count_telling(const ShellValue& words) {
+  return static_cast<int>(std::count_if(words.begin(), words.end(), [](const ShellWord& word) {
+    return telling.contains(word.text.substr(0, word.text.find('=')));
+  }));
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::map<std::string, std::string>& defines)
+      : defines_(defines), lexer_(text, variables_) {
+    for (const auto& [name, value] : defines) variables_[name] = {{value, 0}};
+  }
+
+  // The words of the command that launches the run; else those of all variables that hold arguments.
+  ShellValue words() {
+    while (!lexer_.at_end()) statement();
+    flush_loose();
+    const auto best = std::max_element(commands_.begin(), commands_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.telling_words < b.telling_words;
+    });
+    if (best != commands_.end() && best->telling_words > 0) {
+      const auto rivals =
+          std::count_if(commands_.begin(), commands_.end(), [](const Candidate& c) { return c.telling_words > 1; });
+      if (rivals > 1) {
+        warnings_.push_back(fmt::format("line {}: the one of {} launch lines with the most arguments is read",
+                                        best->words.front().line, rivals));
+      }
+      return best->words;
+    }
+    ShellValue all;
+    for (const std::string& name : order_) {
+      const ShellValue& value = variables_[name];
+      if (std::any_of(value.begin(), value.end(), [](const ShellWord& w) { return w.text.find("--") != w.text.npos; }))
+        append(all, value);
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<std::string>& warnings() { return warnings_; }
+
+ private:
+  // Whether the branches that surround this place are taken.
+  [[nodiscard]] bool live() const {
+    return std::all_of(branches_.begin(), branches_.end(), [](const Branch& b) { return b.taken; });
+  }
+
+  void statement() {
+    lexer_.skip_blanks();
+    if (lexer_.at_end() || lexer_.skip_separator()) return;
+    bool appended = false;
+    const std::size_t before = lexer_.position();
+    if (const auto name = lexer_.assignment(appended)) {
+      assign(*name, appended);
+      return;
+    }
+    command();
+    if (lexer_.position() == before) lexer_.skip_line();
+  }
+
+  void assign(const std::string& name, bool appended) {
+    ShellValue value;
+    if (lexer_.skip('(')) {
+      for (lexer_.skip_white(); !lexer_.at_end() && !lexer_.skip(')'); lexer_.skip_white()) {
+        const std::size_t before = lexer_.position();
+        for (ShellWord& word : lexer_.word(true, false)) value.push_back(std::move(word));
+        if (lexer_.position() == before && !lexer_.skip_separator()) break;
+      }
+      if (appended) value.insert(value.begin(), variables_[name].begin(), variables_[name].end());
+    } else {
+      value = lexer_.word(true, true);
+      if (value.empty()) value = {{"", lexer_.line()}};
+      if (appended && variables_[name].size() == 1)
+        value.front().text = variables_[name].front().text + value.front().text;
+    }
+    if (!live()) {
+      skipped(value);
+      return;
+    }
+    if (defines_.contains(name)) return;
+    constexpr std::size_t most_words = 100'000;
+    if (value.size() > most_words) value.resize(most_words);
+    variables_[name] = std::move(value);
+    if (std::find(order_.begin(), order_.end(), name) == order_.end()) order_.push_back(name);
+  }
+
+  void skipped(const ShellValue& words) {
+    for (const ShellWord& word : words) {
+      if (word.text.find("--") == std::string::npos) continue;
+      warnings_.push_back(fmt::format("line {}: behind a condition that does not hold here, not read: {}", word.line,
+                                      word.text.substr(0, 60)));
+      return;
+    }
+  }
+
+  void command() {
+    ShellValue words;
+    while (!lexer_.at_end()) {
+      lexer_.skip_blanks();
+      if (lexer_.at_end() || lexer_.skip_separator()) break;
+      const bool test = !words.empty() && (words.front().text == "if" || words.front().text == "elif");
+      const std::size_t before = lexer_.position();
+      ShellValue more = lexer_.word(!test, test);
+      if (test && more.empty()) more = {{"", lexer_.line()}};
+      append(words, more);
+      if (lexer_.position() == before) break;
+      if (words.size() == 1 && keyword(words.front().text)) return;
+    }
+    if (words.empty()) return;
+    if (words.front().text == "if" || words.front().text == "elif") {
+      condition(words);
+      return;
+    }
+    finish(words);
+  }
+
+  // Words that stand before a statement; the statement itself is read next.
+  bool keyword(const std::string& word) {
+    if (word == "then" || word == "do" || word == "export" || word == "local" || word == "declare" || word == "{") {
+      return true;
+    }
+    if (word == "else" && !branches_.empty()) {
+      Branch& branch = branches_.back();
+      branch.taken = branch.known && !branch.done;
+      return true;
+    }
+    if (word == "fi" || word == "done" || word == "esac") {
+      if (!branches_.empty()) branches_.pop_back();
+      return true;
+    }
+    if (word == "for" || word == "while" || word == "until" || word == "case") {
+      branches_.push_back({});
+      lexer_.skip_line();
+      return true;
+    }
+    return false;
+  }
+
+  void condition(ShellValue words) {
+    const bool another = words.front().text == "elif";
+    words.erase(words.begin());
+    const auto holds = test(words);
+    if (!another || branches_.empty()) branches_.push_back({});
+    Branch& branch = branches_.back();
+    if (!another) branch.known = true;
+    branch.known = branch.known && holds.has_value();
+    branch.taken = branch.known && !branch.done && *holds;
+    branch.done = branch.done || branch.taken;
+    if (!holds) {
+      const int line = words.empty() ? lexer_.line() : words.front().line;
+      warnings_.push_back(fmt::format("line {}: this test is not understood; its branches are not read", line));
+    }
+  }
+
+  static std::optional<bool> test(const ShellValue& words) {
+    std::vector<std::string> w;
+    for (const ShellWord& word : words) w.push_back(word.text);
+    if (w.size() < 3 || (w.front() != "[" && w.front() != "[[") || (w.back() != "]" && w.back() != "]]")) return {};
+    w.erase(w.begin());
+    w.pop_back();
+    if (w.size() == 2 && w[0] == "-n") return !w[1].empty();
+    if (w.size() == 2 && w[0] == "-z") return w[1].empty();
+    if (w.size() != 3) return {};
+    if (w[1] == "=" || w[1] == "==") return w[0] == w[2];
+    if (w[1] == "!=") return w[0] != w[2];
+    const auto a = shell_arithmetic(w[0], {});
+    const auto b = shell_arithmetic(w[2], {});
+    if (!a || !b) return {};
+    if (w[1] == "-eq") return *a == *b;
+    if (w[1] == "-ne") return *a != *b;
+    if (w[1] == "-gt") return *a > *b;
+    if (w[1] == "-ge") return *a >= *b;
+    if (w[1] == "-lt") return *a < *b;
+    if (w[1] == "-le") return *a <= *b;
+    return {};
+  }
+
+  void finish(const ShellValue& read) {
+    // A command in one string, as in bash -c "torchrun ... --num-layers 32".
+    ShellValue words;
+    for (const ShellWord& word : read) {
+      if (word.text.find(" --") != std::string::npos && word.text.find("--") != std::string::npos) {
+        append(words, split_fields(word.text, word.line));
+      } else {
+        append(words, {word});
+      }
+    }
+    if (!live()) {
+      skipped(words);
+      return;
+    }
+    if (is_argument(words.front().text)) {  // arguments alone, one or several a line
+      append(loose_, words);
+      return;
+    }
+    commands_.push_back({words, count_telling(words)});
+  }
+
+  void flush_loose() {
+    if (!loose_.empty()) commands_.push_back({loose_, count_telling(loose_) + 1});
+  }
+
+  static void append(ShellValue& to, const ShellValue& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+  struct Branch {
+    bool known = false, taken = false, done = false;
+  };
+
+  const std::map<std::string, std::string>& defines_;
+  std::map<std::string, ShellValue> variables_;
+  std::vector<std::string> order_;  // of first assignment
+  ShellLexer lexer_;
+  std::vector<Branch> branches_;
+  std::vector<Candidate> commands_;
+  ShellValue loose_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+Result<ScriptText> read_shell(std::string_view text, const std::string& file,
+                              const std::map<std::string, std::string>& defines) {
+  Reader reader(text, defines);
+  ScriptText script;
+  for (ShellWord& word : reader.words()) {
+    std::erase_if(word.text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    const std::string where = fmt::format("{}:{}", file, word.line);
+    if (is_argument(word.text)) {
+      const std::size_t equals = word.text.find('=');
+      script.arguments.push_back({word.text.substr(0, equals), {}, where});
+      if (equals != std::string::npos) script.arguments.back().values.push_back(word.text.substr(equals + 1));
+    } else if (!script.arguments.empty()) {
+      script.arguments.back().values.push_back(word.text);
+    }
+  }
+  script.warnings = std::move(reader.warnings());
+  if (script.arguments.empty()) {
+    return make_error(ErrorCode::invalid,
+                      "no argument such as --num-layers found: a launch script, a line of arguments, or a YAML file "
+                      "with MODEL_ARGS is expected",
+                      file);
+  }
+  return script;
+}
+
+}  // namespace stepcast::scenarios::megatron
