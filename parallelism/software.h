@@ -33,9 +33,11 @@ struct SoftwareProfile {
   double activation_passes_forward = 3,
          activation_passes_backward = 5;                     // SwiGLU over its output width (2 in, 1 out; 3 in, 2 out)
   double rope_passes_forward = 2, rope_passes_backward = 2;  // over q and k
+  double mla_passes_forward = 2, mla_passes_backward = 2;    // rotary part, split and concatenation over q, k and v
   double unfused_factor = 1;                                 // more traffic of elementwise kernels when not fused
-  double permute_passes = 2;  // over routed rows x hidden, each direction of permute and of unpermute
-  double router_passes = 6;   // fp32 passes over tokens x experts
+  double moe_unfused_factor = 1;  // the same for router, permutation and expert activation, on top
+  double permute_passes = 2;      // over routed rows x hidden, each direction of permute and of unpermute
+  double router_passes = 6;       // fp32 passes over tokens x experts
   double loss_bytes_per_logit = 16;
   double accumulate_bytes_per_weight = 8;        // gradient accumulation: read and write fp32 in wgrad
   bool fused_accumulation = true;                // in the GEMM's epilogue; else a kernel of its own
@@ -49,6 +51,8 @@ struct SoftwareProfile {
   std::vector<std::string> graph_modules;  // when partial
   double host_launch_us = 4;               // per kernel
   double host_sync_us = 30;                // after a device-to-host copy of token counts
+  double host_sync_per_expert_us = 0;      // more of it for each local expert
+  double kernel_gap_us = 0;                // device idle before each launched kernel of this model; less inside graphs
   double host_step_us = 0;                 // once a step: data, logging, optimizer bookkeeping
   bool host_binding = false;
   double host_binding_factor = 1;  // on host_launch_us when bound
@@ -59,7 +63,7 @@ struct SoftwareProfile {
   double tp_overlap_share = 0;                 // share of TP communication that hides when overlap_tp
   double gradient_bucket_bytes = 0;            // 0: one bucket a chunk
   double prefetch = 1;                         // FSDP: layers gathered ahead
-  double fsdp_overlap = 1;                     // share of the shorter of (compute, gather) that hides
+  double fsdp_overlap = 1;                     // share of a gather or reduction that runs beside compute
   double optimizer_bytes_per_parameter = 38;   // traffic of the update for each owned parameter
   double padded_vocab_multiple = 128;          // x tp
   std::string sharding = "zero1";              // what the framework's users run when they do not say

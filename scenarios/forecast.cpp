@@ -6,8 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <mutex>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 #include <oneapi/tbb/global_control.h>
@@ -16,6 +18,7 @@
 
 #include "scenarios/memory_check.h"
 #include "sim/engine/lockstep.h"
+#include "sim/program/representative.h"
 #include "sim/record/recorder.h"
 #include "topology/collective_cost.h"
 
@@ -42,26 +45,57 @@ struct Samples {
   Errors errors;
 };
 
-Samples run_samples(const StepSpec& spec, const LoweredStep& lowered, const ForecastOptions& options, int threads) {
-  const int n = spec.workload.steps;
+// What is simulated: the lowered program, or one lane a stage of it.
+struct Simulated {
+  const sim::Program* program = nullptr;
+  const sim::LoadSource* loads = nullptr;
+  std::vector<float> slow;
+  bool representative = false;
+  sim::Program one;
+  std::optional<sim::RepresentativeLoads> one_loads;
+};
+
+void choose_program(const StepSpec& spec, const LoweredStep& lowered, bool representative, Simulated& out) {
+  out.program = &lowered.program;
+  out.loads = lowered.routing.get();
+  out.slow = lowered.slow_factors(spec, 0);
+  const bool alike = spec.noise.kernel_sigma == 0 &&
+                     std::adjacent_find(out.slow.begin(), out.slow.end(), std::not_equal_to<>()) == out.slow.end();
+  const bool even = !lowered.routing || spec.routing.kind == parallelism::SkewKind::balanced;
+  if (!representative || !alike || !even) return;
+  auto one = sim::representative(lowered.program);
+  if (!one) return;
+  if (lowered.routing) {
+    out.one_loads = sim::representative_loads(lowered.program, *lowered.routing);
+    if (!out.one_loads) return;
+    out.loads = &*out.one_loads;
+  }
+  out.one = std::move(*one);
+  out.program = &out.one;
+  if (!out.slow.empty()) out.slow.resize(static_cast<std::size_t>(out.one.ranks));
+  out.representative = true;
+}
+
+Samples run_samples(const StepSpec& spec, const Simulated& simulated, const ForecastOptions& options, int threads) {
+  // Without anything random all sampled steps are one.
+  const int n = simulated.representative ? 1 : spec.workload.steps;
   Samples out;
   out.seconds.assign(static_cast<std::size_t>(n), -1);
   std::vector<Errors> failures(static_cast<std::size_t>(n));
   std::vector<std::int64_t> ops(static_cast<std::size_t>(n), 0);
   std::atomic<int> done{0};
   std::mutex progress_lock;
-  const auto slow = lowered.slow_factors(spec, 0);
   const auto one = [&](int k) {
     if (options.cancelled && options.cancelled()) return;
     sim::Conditions conditions;
     conditions.seed = spec.seed;
-    conditions.slow_by_rank = slow;
+    conditions.slow_by_rank = simulated.slow;
     conditions.kernel_sigma = spec.noise.kernel_sigma;
-    conditions.loads = lowered.routing.get();
+    conditions.loads = simulated.loads;
     sim::RunOptions run;
     run.first_step = static_cast<std::uint64_t>(k);
     run.steps = 1 + warm_steps;
-    const auto result = sim::run_lockstep(lowered.program, conditions, run);
+    const auto result = sim::run_lockstep(*simulated.program, conditions, run);
     const auto slot = static_cast<std::size_t>(k);
     if (result) {
       out.seconds[slot] = to_seconds(result->last_step()).value;
@@ -193,7 +227,9 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   const LoweredStep& lowered = *lowered_result;
   const int threads = options.threads > 0 ? options.threads : tbb::info::default_concurrency();
 
-  Samples samples = run_samples(spec, lowered, options, threads);
+  Simulated simulated;
+  choose_program(spec, lowered, options.representative, simulated);
+  Samples samples = run_samples(spec, simulated, options, threads);
   if (!samples.errors.empty()) return samples.errors;
   std::vector<std::pair<double, int>> finished;
   for (std::size_t k = 0; k < samples.seconds.size(); ++k) {
@@ -205,16 +241,15 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   const int median = finished[(finished.size() - 1) / 2].second;
 
   sim::Conditions conditions;
-  const auto slow = lowered.slow_factors(spec, 0);
   conditions.seed = spec.seed;
-  conditions.slow_by_rank = slow;
+  conditions.slow_by_rank = simulated.slow;
   conditions.kernel_sigma = spec.noise.kernel_sigma;
-  conditions.loads = lowered.routing.get();
+  conditions.loads = simulated.loads;
   sim::RecordOptions record;
   record.step = static_cast<std::uint64_t>(median) + warm_steps;
   record.warm_steps = warm_steps;
   record.critical_path = options.critical_path;
-  auto report = sim::record_step(lowered.program, conditions, record);
+  auto report = sim::record_step(*simulated.program, conditions, record);
   if (!report) return report.errors();
 
   Forecast f;
@@ -229,7 +264,9 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   const auto moe_layers = std::count_if(spec.model.layers.begin(), spec.model.layers.end(),
                                         [](const auto& l) { return l.ffn == models::FfnKind::moe; });
   f.assignments_per_step = f.moe ? f.tokens_per_step * spec.model.moe.top_k * static_cast<double>(moe_layers) : 0;
-  f.utilisation = utilisation(spec, sequence, report->executed_flops, f.step_time.mean_s);
+  // A representative lane stands for its whole stage; all stages have equally many ranks.
+  const double stands_for = static_cast<double>(lowered.program.ranks) / simulated.program->ranks;
+  f.utilisation = utilisation(spec, sequence, report->executed_flops * stands_for, f.step_time.mean_s);
   for (int c = 0; c < sim::category_count; ++c) {
     f.breakdown[sim::name(static_cast<sim::Category>(c))] = report->categories[static_cast<std::size_t>(c)];
   }

@@ -18,6 +18,9 @@ struct ForecastOptions {
   int threads = 0;  // 0: the processors that the process is bound to
   bool ignore_memory = false;
   bool critical_path = true;
+  // One lane a stage where nothing differs by rank (balanced routing, no noise): the same step time and peak, at the
+  // cost of one rank a stage. The report's ranks are then the stages.
+  bool representative = false;
   std::function<void(int done, int total)> progress;  // called from one thread at a time
   std::function<bool()> cancelled;                    // polled between sampled steps
 };

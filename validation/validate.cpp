@@ -40,6 +40,7 @@ Result<scenarios::Forecast> forecast_row(const MappedRun& mapped, const std::str
   options.threads = 1;
   options.ignore_memory = true;
   options.critical_path = false;
+  options.representative = true;
   return scenarios::forecast(*scenario, options);
 }
 

@@ -171,7 +171,8 @@ void forward_projections(StageContext& ctx, const Widths& w, Pass pass) {
     }
     ctx.linear(pass, "mla_q_up", t, w.q, q_rank > 0 ? q_rank : h);
     ctx.linear(pass, "mla_kv_up", t, w.heads * (a.mla->qk_nope_head_dim + a.mla->v_head_dim), a.mla->kv_lora_rank);
-    ctx.elementwise(pass, "mla_rope_concat", Category::memory_bound, rope * t * (w.q + w.k) * bf16_bytes, 2);
+    ctx.elementwise(pass, "mla_rope_concat", Category::memory_bound,
+                    ctx.software().mla_passes_forward * t * (w.q + w.k + w.v) * bf16_bytes, 2);
     ctx.save(pass, "activations.mla_up_proj", "mla_up_proj", t * (w.q + w.k + w.v) * bf16_bytes);
     return;
   }
@@ -194,7 +195,8 @@ void backward_projections(StageContext& ctx, const Widths& w, Pass pass) {
     const double q_rank = a.mla->q_lora_rank;
     const double kv_rank = a.mla->kv_lora_rank + a.mla->qk_rope_head_dim;
     if (has_dgrad(pass)) {
-      ctx.elementwise(pass, "mla_rope_concat.backward", Category::memory_bound, rope * t * (w.q + w.k) * bf16_bytes, 2);
+      ctx.elementwise(pass, "mla_rope_concat.backward", Category::memory_bound,
+                      ctx.software().mla_passes_backward * t * (w.q + w.k + w.v) * bf16_bytes, 2);
       ctx.release("activations.mla_up_proj", t * (w.q + w.k + w.v) * bf16_bytes);
     }
     ctx.linear(pass, "mla_kv_up", t, w.heads * (a.mla->qk_nope_head_dim + a.mla->v_head_dim), a.mla->kv_lora_rank);

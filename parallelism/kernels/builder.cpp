@@ -83,7 +83,13 @@ void CohortBuilder::compute(const OpSpec& op) {
   }
   pending_waits_ = 0;
   pending_slot_ = -1;
-  push(sim::Opcode::compute, sim::Stream::compute, op.time, sim::NoiseKind::kernel, std::move(work), waits, slot,
+  topology::AffineTime time = op.time;
+  if (op.launch && (time.base.value > 0 || time.per_row.value > 0 || time.floor.value > 0)) {
+    const Seconds gap = graph_ ? gap_graphed_ : gap_launched_;
+    time.base = time.base + gap;
+    if (time.floor.value > 0) time.floor = time.floor + gap;
+  }
+  push(sim::Opcode::compute, sim::Stream::compute, time, sim::NoiseKind::kernel, std::move(work), waits, slot,
        op.record_slot, -1, op.load, op.launch, false);
 }
 

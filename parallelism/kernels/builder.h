@@ -71,6 +71,8 @@ class CohortBuilder {
   void wait_next(std::uint8_t streams, int slot = -1);
   // Instructions written from now on belong to the call's second instance.
   void second_instance(bool on) { second_ = on; }
+  // Idle time of the device before each kernel, launched one by one or inside a graph.
+  void kernel_gap(Seconds launched, Seconds graphed) { gap_launched_ = launched, gap_graphed_ = graphed; }
   // Kernels written from now on are not launched one by one.
   void in_graph(bool on) { graph_ = on; }
   [[nodiscard]] bool in_graph() const { return graph_; }
@@ -91,6 +93,7 @@ class CohortBuilder {
   std::map<std::string, int> shared_slots_;
   bool second_ = false;
   bool graph_ = false;
+  Seconds gap_launched_, gap_graphed_;
 };
 
 }  // namespace stepcast::parallelism

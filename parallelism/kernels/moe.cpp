@@ -31,6 +31,9 @@ double expert_width(const StageContext& ctx) {
   return ctx.model().moe.latent > 0 ? ctx.model().moe.latent : ctx.model().hidden;
 }
 
+// Frameworks run this block as many small kernels: probabilities, masks, copies and casts that no list names.
+double moe_traffic(const StageContext& ctx) { return ctx.software().moe_unfused_factor; }
+
 // Passes over rows x hidden to order rows by expert, on the token's side and on the expert's side.
 double token_side_passes(const StageContext& ctx) {
   return ctx.spec.runtime.dispatcher == Dispatcher::all_to_all || ctx.ep.index < 0 ? ctx.software().permute_passes : 0;
@@ -110,11 +113,12 @@ void router(StageContext& ctx, Pass pass) {
   const double passes = ctx.software().router_passes;
   if (is_forward(pass)) {
     ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
-    ctx.elementwise(pass, "router_top_k", Category::memory_bound, passes * scores * 4, 4);
+    ctx.elementwise(pass, "router_top_k", Category::memory_bound, passes * moe_traffic(ctx) * scores * 4, 4);
     ctx.save(pass, "activations.router", "moe", 2 * scores * 4);
   } else {
     if (has_dgrad(pass)) {
-      ctx.elementwise(pass, "router_top_k.backward", Category::memory_bound, passes * 0.6 * scores * 4, 2);
+      ctx.elementwise(pass, "router_top_k.backward", Category::memory_bound,
+                      passes * moe_traffic(ctx) * 0.6 * scores * 4, 2);
       ctx.release("activations.router", 2 * scores * 4);
     }
     ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
@@ -131,7 +135,7 @@ void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_s
   const double passes = token_side ? token_side_passes(ctx) : expert_side_passes(ctx);
   if (passes <= 0) return;
   const GraphScope graph(ctx, token_side ? "moe_preprocess" : "moe_experts");
-  const double row = passes * expert_width(ctx) * bf16_bytes;
+  const double row = passes * moe_traffic(ctx) * expert_width(ctx) * bf16_bytes;
   if (token_side) {
     ctx.elementwise(pass, name, Category::permute, row * ctx.tokens_moe * ctx.model().moe.top_k, 1);
   } else {
@@ -154,7 +158,7 @@ void expert_activation(StageContext& ctx, Pass pass) {
   const bool backward = !is_forward(pass);
   const double passes = backward ? ctx.software().activation_passes_backward : ctx.software().activation_passes_forward;
   ctx.elementwise_rows(pass, backward ? "expert_activation.backward" : "expert_activation", Category::memory_bound,
-                       passes * gating * s.ffn * bf16_bytes, 1);
+                       passes * moe_traffic(ctx) * gating * s.ffn * bf16_bytes, 1);
 }
 
 std::string_view activation_module(const StageContext& ctx) {

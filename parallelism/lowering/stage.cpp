@@ -6,6 +6,12 @@
 #include <fmt/format.h>
 
 namespace stepcast::parallelism {
+namespace {
+
+// Of a kernel's gap that remains inside a CUDA graph; whole-step fits of dense runs with and without graphs.
+constexpr double graphed_gap_share = 0.3;
+
+}  // namespace
 
 int Lowering::channel(int from_rank, int from_chunk, int to_rank, int to_chunk, bool backward) {
   const auto key = std::make_tuple(from_rank, from_chunk, to_rank, to_chunk, backward);
@@ -34,7 +40,11 @@ Stage::Stage(Lowering& lowering, int rank)
   cohort_.ranks = layout.stage_ranks(StageId(rank));
   const double binding = spec.runtime.host_binding ? spec.software.host_binding_factor : 1;
   cohort_.launch_ticks = to_ticks(microseconds(spec.runtime.host_launch_us * binding));
-  cohort_.sync_ticks = to_ticks(microseconds(spec.runtime.host_sync_us * binding));
+  const double local_experts = spec.model.is_moe() ? static_cast<double>(spec.model.moe.experts) / layout.ep : 0;
+  cohort_.sync_ticks = to_ticks(
+      microseconds((spec.runtime.host_sync_us + spec.software.host_sync_per_expert_us * local_experts) * binding));
+  out_.kernel_gap(microseconds(spec.software.kernel_gap_us),
+                  microseconds(spec.software.kernel_gap_us * graphed_gap_share));
   cohort_.step_host_ticks = to_ticks(microseconds(spec.software.host_step_us));
 
   ctx_.documents = low_.documents;

@@ -99,6 +99,7 @@ class Stage {
   void prefetch_block(const PieceState& piece, int block);     // ZeRO-3: gathers it if the piece has it
   void optimizer(double owned);
   [[nodiscard]] double owned_parameters() const;
+  [[nodiscard]] double exposed_share() const;  // of a gather or reduction that cannot run beside compute
   [[nodiscard]] double quantised_parameters() const;
   void static_memory();
   [[nodiscard]] bool gathers_every_pass() const {

@@ -18,21 +18,34 @@ namespace {
 // Megatron-Core's default bucket: 40 million parameters (distributed_data_parallel_config.py).
 constexpr double default_bucket_parameters = 40e6;
 
+// `exposed` of the time runs first and holds the next kernel up; the rest runs beside compute and records `slot`.
 void dp_collective(StageContext& ctx, const CommGroup& group, Collective kind, const std::string& name, double bytes,
-                   std::uint8_t waits, int slot) {
+                   std::uint8_t waits, int slot, double exposed = 0) {
   if (group.index < 0 || bytes <= 0) return;
   const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(bytes), group.span, group.cross_domain);
   CommSpec op;
   op.name = name;
   op.collective = std::string(topology::name(kind));
   op.stream = sim::Stream::dp;
-  op.time = {t.time, Seconds(0), Seconds(0)};
   op.target = group.index;
-  op.payload = bytes;
-  op.wire = t.wire_per_rank.value;
   op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+  const auto share = [&](double part) {
+    op.time = {t.time * part, Seconds(0), Seconds(0)};
+    op.payload = bytes * part;
+    op.wire = t.wire_per_rank.value * part;
+  };
+  if (exposed > 0) {
+    op.name = name + ".exposed";
+    op.wait_streams = sim::bit(sim::Stream::compute);
+    op.record_slot = ctx.out.shared_slot("dp_exposed");
+    share(exposed);
+    ctx.out.collective(op);
+    ctx.out.wait_next(0, op.record_slot);
+    op.name = name;
+  }
   op.wait_streams = waits;
   op.record_slot = slot;
+  share(1 - exposed);
   ctx.out.collective(op);
 }
 
@@ -44,9 +57,9 @@ void Stage::gather_parameters(const ParameterBlock& block, const std::string& na
   // A gather that runs beside the pass waits for nothing but its stream and the host.
   const std::uint8_t waits = every_pass ? std::uint8_t{0} : sim::bit(sim::Stream::compute);
   dp_collective(ctx_, every_pass ? shard_ : ctx_.dp, Collective::all_gather, name, block.parameters.dense * width,
-                waits, block.slot);
+                waits, block.slot, exposed_share());
   dp_collective(ctx_, ctx_.edp, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits,
-                block.slot);
+                block.slot, exposed_share());
 }
 
 void Stage::prefetch_block(const PieceState& piece, int block) {
@@ -58,12 +71,17 @@ void Stage::reduce_gradients(const PieceParameters& p, const std::string& name) 
   const double width = low_.spec.recipe.reduce_bytes;
   const Collective kind = shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce;
   const std::uint8_t waits = sim::bit(sim::Stream::compute);
-  dp_collective(ctx_, gathers_every_pass() ? shard_ : ctx_.dp, kind, name, p.dense * width, waits, -1);
+  dp_collective(ctx_, gathers_every_pass() ? shard_ : ctx_.dp, kind, name, p.dense * width, waits, -1, exposed_share());
   if (replica_.index >= 0) {
-    dp_collective(ctx_, replica_, Collective::all_reduce, name + ".replicas", p.dense * width / shard_.size, waits, -1);
+    dp_collective(ctx_, replica_, Collective::all_reduce, name + ".replicas", p.dense * width / shard_.size, waits, -1,
+                  exposed_share());
   }
-  dp_collective(ctx_, ctx_.edp, kind, name + ".experts", p.experts * width, waits, -1);
+  dp_collective(ctx_, ctx_.edp, kind, name + ".experts", p.experts * width, waits, -1, exposed_share());
 }
+
+// Gathers before every pass and the compute beside them slow each other: part of the communication shows even where
+// compute is longer.
+double Stage::exposed_share() const { return gathers_every_pass() ? 1 - low_.spec.software.fsdp_overlap : 0; }
 
 void Stage::reduce_block(const ParameterBlock& block, bool flush) {
   bucket_.dense += block.parameters.dense;
