@@ -4,7 +4,8 @@ namespace stepcast::cli {
 
 std::span<const Command* const> commands() {
   static constexpr std::array all = {&simulate_command, &account_command,  &compare_command, &explain_command,
-                                     &scale_command,    &validate_command, &list_command};
+                                     &scale_command,    &validate_command, &sweep_command,   &merge_command,
+                                     &import_command,   &export_command,   &list_command};
   return all;
 }
 

@@ -11,6 +11,10 @@ extern const Command compare_command;
 extern const Command explain_command;
 extern const Command scale_command;
 extern const Command validate_command;
+extern const Command sweep_command;
+extern const Command merge_command;
+extern const Command import_command;
+extern const Command export_command;
 extern const Command list_command;
 
 }  // namespace stepcast::cli

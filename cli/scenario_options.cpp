@@ -33,14 +33,14 @@ void add_scenario_options(boost::program_options::options_description& options) 
       "cluster", value("NAME:N"), "cluster preset and number of devices, as in h800:2048");
 }
 
-Result<scenarios::ScenarioRequest> scenario_request(const Invocation& invocation) {
+Result<scenarios::ScenarioRequest> scenario_request(const Invocation& invocation,
+                                                    const std::vector<std::string>& named) {
   Arguments& arguments = invocation.arguments;
   scenarios::ScenarioRequest request;
   request.sets = invocation.globals.sets;
   request.catalog_root = invocation.globals.catalog_root;
   request.model = arguments.text("model");
   request.cluster = arguments.text("cluster");
-  const auto named = arguments.list(scenario_positional);
   if (!named.empty()) {
     auto file = file_of(named.front(), request.catalog_root);
     if (!file) return file.errors();
@@ -52,8 +52,16 @@ Result<scenarios::ScenarioRequest> scenario_request(const Invocation& invocation
   return request;
 }
 
+Result<scenarios::ScenarioRequest> scenario_request(const Invocation& invocation) {
+  return scenario_request(invocation, invocation.arguments.list(scenario_positional));
+}
+
 Result<scenarios::Scenario> read_scenario(const Invocation& invocation) {
-  const auto request = scenario_request(invocation);
+  return read_scenario(invocation, invocation.arguments.list(scenario_positional));
+}
+
+Result<scenarios::Scenario> read_scenario(const Invocation& invocation, const std::vector<std::string>& named) {
+  const auto request = scenario_request(invocation, named);
   if (!request) return request.errors();
   return scenarios::load_scenario(*request);
 }

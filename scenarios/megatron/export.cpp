@@ -90,7 +90,7 @@ class Exporter {
     write_cp_kind();
     if (spec_.model.is_moe() || d.ep > 1) number("--expert-model-parallel-size", d.ep);
     // Without it Megatron gives the experts the tensor-parallel degree of attention.
-    if (spec_.model.is_moe() || d.etp.value_or(1) != d.tp) number("--expert-tensor-parallel-size", d.etp.value_or(1));
+    if (spec_.model.is_moe() || d.etp.value_or(1) != 1) number("--expert-tensor-parallel-size", d.etp.value_or(1));
     if (d.dp) carry("/parallelism/dp");
     if (d.order == "tp-cp-ep-pp-dp") {
       flag("--use-tp-pp-dp-mapping");
@@ -182,7 +182,10 @@ class Exporter {
       not_expressed("/parallelism/shard_group",
                     fmt::format("{} does not divide the {} ranks that share parameters", spec_.shard_group, replicas));
     }
-    if (spec_.shard_group == replicas) not_expressed("/parallelism/sharding", "hsdp with one group is zero3");
+    if (spec_.shard_group == replicas) {
+      not_expressed("/parallelism/sharding", "hsdp with one group is zero3");
+      carry("/parallelism/shard_group");
+    }
   }
 
   void write_batch() {

@@ -410,7 +410,10 @@ ShellValue ShellLexer::word(bool keep_unset, bool whole) {
       fields.add(take());
     }
   }
-  return fields.take();
+  ShellValue read = fields.take();
+  // The number of a stream, as in 2>&1, is no word.
+  if (peek() == '>' && read.size() == 1 && (read.front().text == "1" || read.front().text == "2")) read.clear();
+  return read;
 }
 
 }  // namespace stepcast::scenarios::megatron

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/cli/process.h"
@@ -28,8 +29,30 @@ std::vector<std::string> examples_of(const std::string& help) {
   return examples;
 }
 
+// Arguments of Megatron-LM that the examples of `import` read.
+void fill_megatron(const std::filesystem::path& folder) {
+  const Outcome exported = run({"export", "megatron", "mixtral-8x22b-h100-128", "--format", "json"});
+  CAPTURE(exported.err);
+  REQUIRE(exported.exit_code == 0);
+  std::ofstream script(folder / "run.sh"), yaml(folder / "args.yaml");
+  script << "torchrun pretrain_gpt.py";
+  yaml << "MODEL_ARGS:\n";
+  const auto json = nlohmann::json::parse(exported.out);
+  for (const auto& argument : json["arguments"]) {
+    const std::string name = argument["argument"];
+    const std::string value = argument["values"].empty() ? "" : argument["values"][0];
+    script << ' ' << name << ' ' << value;
+    yaml << "  " << name << ": "
+         << (name == "--pipeline-model-parallel-size" ? "${PP}"
+             : value.empty()                          ? "true"
+                                                      : value)
+         << '\n';
+  }
+}
+
 // Results that examples of `compare` read, and measured runs for `validate`.
 void fill(const std::filesystem::path& folder) {
+  fill_megatron(folder);
   std::ofstream(folder / "runs.csv") << "id,family,kind,model,device,devices,precision,sequence_length,global_batch,"
                                         "micro_batch,tp,pp,software,step_time_s\n"
                                         "run-1,own,dense,Llama3-8B,h100,8,bf16,8192,16,1,1,1,torchtitan-2025,2.4\n";
