@@ -33,7 +33,7 @@ constexpr Convention rank_conventions[] = {
     {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "", "", ""},
     {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "", "", ""},
     // Only inside srun: a batch script has a SLURM_PROCID of 0 and the job's SLURM_NTASKS, and is one process.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "", "", ""},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "", "", "", 0, "SLURM_STEP_NUM_TASKS"},
 };
 
 constexpr Convention array_conventions[] = {

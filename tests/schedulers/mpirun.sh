@@ -10,14 +10,15 @@ $launch "$stepcast" sweep sweep.json --results mpi --shard auto --threads 1 --qu
 same mpi
 
 # A rank that is killed ends the job; what the others had in flight is lost with it, and no more.
-$launch "$stepcast" sweep sweep.json --results killed --shard auto --threads 1 --quiet >log 2>&1 &
+cat >rank.sh <<END
+#!/bin/sh
+echo \$\$ >pid.\$OMPI_COMM_WORLD_RANK
+exec "$stepcast" sweep sweep.json --results killed --shard auto --threads 1 --quiet
+END
+$launch sh rank.sh >log 2>&1 &
 job=$!
 wait_for_lines killed.shard-2-of-4.jsonl 5
-victim=$(for pid in /proc/[0-9]*; do
-  tr '\0' '\n' <"$pid/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=2 || continue
-  [ "$(readlink "$pid/cwd")" = "$work" ] && basename "$pid"
-done | head -1)
-[ -n "$victim" ] || fail "the rank to be killed was not found"
+victim=$(cat pid.2)
 kill -9 "$victim"
 wait "$job" && fail "mpirun did not notice the killed rank"
 before=$(cat killed.shard-*-of-4.jsonl | wc -l)
