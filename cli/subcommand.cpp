@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace stepcast::cli {
 namespace {
@@ -16,10 +15,13 @@ const Subcommand* find(std::span<const Subcommand> kinds, const std::string& nam
 
 Error unknown_kind(std::span<const Subcommand> kinds, const std::string& name) {
   std::vector<std::string> names;
-  for (const Subcommand& kind : kinds) names.emplace_back(kind.name);
+  std::string list;
+  for (const Subcommand& kind : kinds) {
+    names.emplace_back(kind.name);
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", kind.name, kind.summary);
+  }
   const std::string found = name.empty() ? "a kind is needed" : fmt::format("unknown kind '{}'", name);
-  return make_error(ErrorCode::usage,
-                    fmt::format("{}; kinds are {}{}", found, fmt::join(names, ", "), suggestion(name, names)),
+  return make_error(ErrorCode::usage, fmt::format("{}; kinds are {}{}", found, list, suggestion(name, names)),
                     "command line");
 }
 

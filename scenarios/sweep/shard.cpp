@@ -150,7 +150,7 @@ Result<Shard> parse_shard(const std::string& text) {
                       fmt::format("found '{}'; I/N with I from 0 to N - 1 is expected, as in 0/4, or auto", text),
                       "--shard");
   }
-  return Shard{static_cast<int>(index), static_cast<int>(count), {}};
+  return Shard{static_cast<int>(index), static_cast<int>(count), "--shard " + text};
 }
 
 Result<Shard> detect_shard(const Environment& environment, int count) { return Detector(environment, count).detect(); }

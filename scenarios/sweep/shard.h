@@ -17,7 +17,7 @@ namespace stepcast::scenarios {
 struct Shard {
   int index = 0;  // from 0
   int count = 1;
-  std::string origin;  // "SLURM_ARRAY_TASK_ID 3 of 8"; empty: given
+  std::string origin;  // "--shard 3/8", "SLURM_ARRAY_TASK_ID 3 of 8"; empty: no shard
 
   // Points of [0, total) that are the shard's.
   [[nodiscard]] std::int64_t size(std::int64_t total) const {

@@ -142,7 +142,8 @@ class Runner {
 Result<SweepSummary> run_sweep(const Sweep& sweep, const SweepOptions& options) {
   SweepSummary summary;
   summary.points = options.shard.size(sweep.points);
-  const fs::path lines = options.shard.whole() ? options.files.lines() : options.files.shard(options.shard);
+  const bool whole = options.shard.whole() && options.shard.origin.empty();  // 0/1 is a shard too
+  const fs::path lines = whole ? options.files.lines() : options.files.shard(options.shard);
   summary.lines = lines.string();
   LineFile file(lines);
   if (auto status = file.open(); !status) return status.errors();
@@ -157,7 +158,7 @@ Result<SweepSummary> run_sweep(const Sweep& sweep, const SweepOptions& options) 
   if (Errors errors = Runner(sweep, options, file, summary).run(); !errors.empty()) return errors;
   summary.interrupted = summary.resumed + summary.run < summary.points;
 
-  const fs::path table = options.shard.whole() ? options.files.table() : fs::path();
+  const fs::path table = whole ? options.files.table() : fs::path();
   summary.table = table.string();
   auto counts = tabulate(lines, sweep, table);
   if (!counts) return counts.errors();
