@@ -9,6 +9,7 @@ extern const Command simulate_command;
 extern const Command account_command;
 extern const Command compare_command;
 extern const Command explain_command;
+extern const Command headroom_command;
 extern const Command scale_command;
 extern const Command validate_command;
 extern const Command sweep_command;

@@ -3,31 +3,17 @@
 #include "sim/record/trace.h"
 
 namespace stepcast::cli {
-namespace {
-
-// As many consecutive steps before the replayed one as forecast() simulates, so that the same bits come out.
-constexpr int warm_steps = 1;
-
-}  // namespace
-
-sim::Conditions ReplayedStep::conditions() const {
-  sim::Conditions conditions;
-  conditions.seed = seed_;
-  conditions.slow_by_rank = slow_;
-  conditions.kernel_sigma = kernel_sigma_;
-  conditions.loads = lowered_->routing.get();
-  return conditions;
-}
-
 Result<ReplayedStep> ReplayedStep::record(const scenarios::Scenario& scenario, std::uint64_t step,
                                           const std::vector<int>& ranks) {
   auto lowered = parallelism::lower(scenario.spec);
   if (!lowered) return lowered.errors();
   ReplayedStep replayed;
   replayed.lowered_ = std::make_unique<parallelism::LoweredStep>(std::move(*lowered));
-  replayed.slow_ = replayed.lowered_->slow_factors(scenario.spec, 0);
-  replayed.seed_ = scenario.spec.seed;
-  replayed.kernel_sigma_ = scenario.spec.noise.kernel_sigma;
+  // The sample that forecast() reports this step for.
+  const std::uint64_t sample = step >= scenarios::warm_steps ? step - scenarios::warm_steps : 0;
+  replayed.met_ = std::make_unique<scenarios::SampleConditions>(scenario.spec, *replayed.lowered_,
+                                                                replayed.lowered_->routing.get(), sample);
+  if (const Status found = replayed.met_->find_delays(replayed.lowered_->program); !found) return found.errors();
   replayed.step_ = step;
   std::vector<RankId> chosen;
   for (const int rank : ranks) chosen.emplace_back(rank);
@@ -36,8 +22,8 @@ Result<ReplayedStep> ReplayedStep::record(const scenarios::Scenario& scenario, s
   }
   sim::RecordOptions options;
   options.step = step;
-  options.warm_steps = warm_steps;
-  auto timeline = sim::record_timeline(replayed.lowered_->program, replayed.conditions(), options, chosen);
+  options.warm_steps = scenarios::warm_steps;
+  auto timeline = sim::record_timeline(replayed.lowered_->program, replayed.met_->conditions(), options, chosen);
   if (!timeline) return timeline.errors();
   replayed.timeline_ = std::move(*timeline);
   return replayed;
@@ -46,14 +32,14 @@ Result<ReplayedStep> ReplayedStep::record(const scenarios::Scenario& scenario, s
 std::int64_t ReplayedStep::trace_bytes() const { return sim::estimate_trace_bytes(lowered_->program, timeline_); }
 
 Status ReplayedStep::write_trace(const std::filesystem::path& file) const {
-  return sim::write_trace(lowered_->program, conditions(), timeline_, file);
+  return sim::write_trace(lowered_->program, met_->conditions(), timeline_, file);
 }
 
 Status ReplayedStep::write_dag(const std::filesystem::path& file) const {
   sim::RecordOptions options;
   options.step = step_;
-  options.warm_steps = warm_steps;
-  const auto report = sim::record_step(lowered_->program, conditions(), options);
+  options.warm_steps = scenarios::warm_steps;
+  const auto report = sim::record_step(lowered_->program, met_->conditions(), options);
   if (!report) return report.errors();
   return sim::write_dag(lowered_->program, timeline_, report->critical_path, file);
 }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "parallelism/lower.h"
+#include "scenarios/samples.h"
 #include "scenarios/scenario.h"
 #include "sim/base/error.h"
-#include "sim/engine/conditions.h"
 #include "sim/record/recorder.h"
 
 namespace stepcast::cli {
@@ -27,12 +27,9 @@ class ReplayedStep {
 
  private:
   ReplayedStep() = default;
-  [[nodiscard]] sim::Conditions conditions() const;
 
   std::unique_ptr<parallelism::LoweredStep> lowered_;
-  std::vector<float> slow_;
-  std::uint64_t seed_ = 1;
-  double kernel_sigma_ = 0;
+  std::unique_ptr<scenarios::SampleConditions> met_;
   std::uint64_t step_ = 0;
   sim::Timeline timeline_;
 };

@@ -104,6 +104,33 @@ void Routing::rows(std::uint64_t step, int load, int cohort, int instance, std::
   }
 }
 
+void Routing::rows_of(std::uint64_t step, int load, int cohort, int instance, std::size_t,
+                      std::span<const std::int32_t> wanted, std::span<float> rows) const {
+  const CohortGroups& lanes = cohorts_[static_cast<std::size_t>(cohort)];
+  const auto local = static_cast<std::size_t>(shape_.experts / shape_.ep);
+  if (slots_per_source_ > 0 && spec_.drop == DropPolicy::pad) {
+    std::fill(rows.begin(), rows.end(), static_cast<float>(static_cast<std::int64_t>(local) * slots_per_expert()));
+    return;
+  }
+  detail::Scratch scratch(shape_.experts);
+  popularity_->persistent(RngKey(seed_, step, Purpose::routing_hot), load, scratch);
+  const RngKey microbatches = RngKey(seed_, step, Purpose::routing_fresh).with(static_cast<std::uint64_t>(load));
+  std::vector<bool> done(lanes.groups.size(), false);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto group = static_cast<std::size_t>(lanes.at[static_cast<std::size_t>(wanted[i])] / shape_.ep);
+    if (done[group]) continue;
+    done[group] = true;
+    draw(microbatches, lanes.groups[group], instance, scratch);
+    keep(scratch);
+    for (std::size_t j = i; j < wanted.size(); ++j) {
+      const std::int32_t at = lanes.at[static_cast<std::size_t>(wanted[j])];
+      if (static_cast<std::size_t>(at / shape_.ep) != group) continue;
+      const std::int64_t* first = scratch.rows.get() + static_cast<std::size_t>(at % shape_.ep) * local;
+      rows[j] = static_cast<float>(std::accumulate(first, first + local, std::int64_t{0}));
+    }
+  }
+}
+
 std::vector<double> Routing::expert_rows(std::uint64_t step, int load, int group, int instance) const {
   detail::Scratch scratch(shape_.experts);
   popularity_->persistent(RngKey(seed_, step, Purpose::routing_hot), load, scratch);

@@ -70,6 +70,10 @@ class Routing final : public sim::LoadSource {
   // Rows computed by each lane's rank: kept rows, or slots when padded. All etp ranks of a position see all its rows.
   void rows(std::uint64_t step, int load, int cohort, int instance, std::span<float> rows) const override;
 
+  // Draws the groups of these lanes only.
+  void rows_of(std::uint64_t step, int load, int cohort, int instance, std::size_t all,
+               std::span<const std::int32_t> lanes, std::span<float> rows) const override;
+
   // Kept rows of each expert of one group; adds up to tokens x top_k less the dropped.
   [[nodiscard]] std::vector<double> expert_rows(std::uint64_t step, int load, int group, int instance) const;
 

@@ -60,10 +60,12 @@ struct SoftwareProfile {
   std::map<std::string, double> host_factor;
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
-  double tp_overlap_share = 0;                 // share of TP communication that hides when overlap_tp
-  double gradient_bucket_bytes = 0;            // 0: one bucket a chunk
-  double prefetch = 1;                         // FSDP: layers gathered ahead
-  double fsdp_overlap = 1;                     // share of a gather or reduction that runs beside compute
+  double tp_overlap_share = 0;       // share of TP communication that hides when overlap_tp
+  double gradient_bucket_bytes = 0;  // 0: one bucket a chunk
+  double prefetch = 1;               // FSDP: layers gathered ahead
+  double fsdp_overlap = 1;           // share of a gather or reduction that runs beside compute
+  // Time of kernels issued beside an expert exchange, or a reduction, over their time alone: its share of SMs and HBM.
+  double kernel_slowdown_ep = 1, kernel_slowdown_dp = 1;
   double optimizer_bytes_per_parameter = 38;   // traffic of the update for each owned parameter
   double padded_vocab_multiple = 128;          // x tp
   std::string sharding = "zero1";              // what the framework's users run when they do not say

@@ -66,9 +66,30 @@ struct Runtime {
   int dispatcher_sms = 0;
 };
 
+// A share of devices, nodes or NICs that takes `factor` times the time.
+struct Strike {
+  double share = 0, factor = 1;
+};
+
+// Host time lost at a step's begin.
+struct Stall {
+  double probability = 0;  // of each step
+  double mean_s = 0;
+};
+
+// Independent noise averages out; what is below the sigmas is correlated and makes the tail (parallelism/tails.h).
 struct Noise {
   double device_sigma = 0;
   double kernel_sigma = 0;
+  bool redraw = true;  // each sampled step meets devices and links of its own; false: all meet the same
+  Strike slow_devices, node_epochs, degraded_links;
+  Stall data_stalls, gc_stalls, checkpoint_stalls;
+};
+
+// How the fabric is shared.
+struct FabricUse {
+  bool contention = false;  // transfers that overlap on links slow each other; off: each has them to itself
+  double background = 0;    // share of leaf and spine links that another job takes
 };
 
 struct Offload {
@@ -97,6 +118,7 @@ struct StepSpec {
   Overlap overlap;
   Runtime runtime;
   Noise noise;
+  FabricUse fabric;
   Offload offload;
   std::uint64_t seed = 1;
 };

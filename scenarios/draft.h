@@ -62,13 +62,17 @@ void read_precision(Draft& draft);    // precision
 void read_recompute(Draft& draft);    // recompute
 void read_routing(Draft& draft);      // routing
 void read_overlap(Draft& draft);      // overlap, offload
-void read_runtime(Draft& draft);      // runtime, noise
+void read_runtime(Draft& draft);      // runtime
+void read_noise(Draft& draft);        // noise: what makes sampled steps differ
+void read_fabric(Draft& draft);       // fabric: how links are shared
 void read_reliability(Draft& draft);  // reliability
 void read_root(Draft& draft);         // name, description, seed, and the unknown blocks
 
 // What needs several blocks: layout, stages, batch, precision of the device, expert degrees.
 void settle_batch(Draft& draft);  // a global batch where none is given
 void check_layout(Draft& draft);
+
+[[nodiscard]] nlohmann::ordered_json noise_json(const parallelism::Noise& noise);
 
 // The complete scenario, which read again gives the same specification.
 [[nodiscard]] nlohmann::ordered_json resolved_json(const Draft& draft);

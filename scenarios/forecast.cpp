@@ -3,22 +3,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <ctime>
-#include <functional>
-#include <mutex>
 #include <numeric>
-#include <optional>
 
 #include <fmt/format.h>
-#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
-#include <oneapi/tbb/parallel_for.h>
 
 #include "scenarios/memory_check.h"
-#include "sim/engine/lockstep.h"
-#include "sim/program/representative.h"
+#include "scenarios/samples.h"
 #include "sim/record/recorder.h"
 #include "topology/collective_cost.h"
 
@@ -28,7 +21,7 @@ namespace {
 using parallelism::LoweredStep;
 using parallelism::StepSpec;
 
-constexpr int warm_steps = 1;  // consecutive steps before the one that is reported
+constexpr double interval_confidence = 0.95;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -38,87 +31,6 @@ std::int64_t peak_rss() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-// Sampled step k is simulated as step k + 1 after warm step k, so that neighbours share nothing but the seed.
-struct Samples {
-  std::vector<double> seconds;  // by sample; negative: not run
-  std::int64_t rank_ops = 0;
-  Errors errors;
-};
-
-// What is simulated: the lowered program, or one lane a stage of it.
-struct Simulated {
-  const sim::Program* program = nullptr;
-  const sim::LoadSource* loads = nullptr;
-  std::vector<float> slow;
-  bool representative = false;
-  sim::Program one;
-  std::optional<sim::RepresentativeLoads> one_loads;
-};
-
-void choose_program(const StepSpec& spec, const LoweredStep& lowered, bool representative, Simulated& out) {
-  out.program = &lowered.program;
-  out.loads = lowered.routing.get();
-  out.slow = lowered.slow_factors(spec, 0);
-  const bool alike = spec.noise.kernel_sigma == 0 &&
-                     std::adjacent_find(out.slow.begin(), out.slow.end(), std::not_equal_to<>()) == out.slow.end();
-  const bool even = !lowered.routing || spec.routing.kind == parallelism::SkewKind::balanced;
-  if (!representative || !alike || !even) return;
-  auto one = sim::representative(lowered.program);
-  if (!one) return;
-  if (lowered.routing) {
-    out.one_loads = sim::representative_loads(lowered.program, *lowered.routing);
-    if (!out.one_loads) return;
-    out.loads = &*out.one_loads;
-  }
-  out.one = std::move(*one);
-  out.program = &out.one;
-  if (!out.slow.empty()) out.slow.resize(static_cast<std::size_t>(out.one.ranks));
-  out.representative = true;
-}
-
-Samples run_samples(const StepSpec& spec, const Simulated& simulated, const ForecastOptions& options, int threads) {
-  // Without anything random all sampled steps are one.
-  const int n = simulated.representative ? 1 : spec.workload.steps;
-  Samples out;
-  out.seconds.assign(static_cast<std::size_t>(n), -1);
-  std::vector<Errors> failures(static_cast<std::size_t>(n));
-  std::vector<std::int64_t> ops(static_cast<std::size_t>(n), 0);
-  std::atomic<int> done{0};
-  std::mutex progress_lock;
-  const auto one = [&](int k) {
-    if (options.cancelled && options.cancelled()) return;
-    sim::Conditions conditions;
-    conditions.seed = spec.seed;
-    conditions.slow_by_rank = simulated.slow;
-    conditions.kernel_sigma = spec.noise.kernel_sigma;
-    conditions.loads = simulated.loads;
-    sim::RunOptions run;
-    run.first_step = static_cast<std::uint64_t>(k);
-    run.steps = 1 + warm_steps;
-    const auto result = sim::run_lockstep(*simulated.program, conditions, run);
-    const auto slot = static_cast<std::size_t>(k);
-    if (result) {
-      out.seconds[slot] = to_seconds(result->last_step()).value;
-      ops[slot] = result->rank_ops;
-    } else {
-      failures[slot] = result.errors();
-    }
-    const int count = ++done;
-    if (options.progress) {
-      const std::scoped_lock lock(progress_lock);
-      options.progress(count, n);
-    }
-  };
-  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
-  tbb::parallel_for(0, n, one, tbb::simple_partitioner());
-  // Samples fail alike: the first tells it.
-  for (const auto& f : failures) {
-    if (out.errors.empty()) out.errors = f;
-  }
-  out.rank_ops = std::accumulate(ops.begin(), ops.end(), std::int64_t{0});
-  return out;
-}
-
 StepTimeStats step_stats(std::vector<double> samples) {
   StepTimeStats s;
   std::sort(samples.begin(), samples.end());
@@ -126,15 +38,15 @@ StepTimeStats step_stats(std::vector<double> samples) {
   s.mean_s = std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
   s.min_s = samples.front();
   s.max_s = samples.back();
-  const auto quantile = [&](double q) {
-    const double at = q * static_cast<double>(samples.size() - 1);
-    const auto low = static_cast<std::size_t>(at);
-    const std::size_t high = std::min(low + 1, samples.size() - 1);
-    return samples[low] + (at - static_cast<double>(low)) * (samples[high] - samples[low]);
-  };
-  s.p50_s = quantile(0.5);
-  if (s.samples >= 100) s.p95_s = quantile(0.95);
-  if (s.samples >= 500) s.p99_s = quantile(0.99);
+  s.p50_s = quantile(samples, 0.5);
+  if (samples.size() >= samples_for_p95) {
+    s.p95_s = quantile(samples, 0.95);
+    s.p95_interval = quantile_interval(samples, 0.95, interval_confidence);
+  }
+  if (samples.size() >= samples_for_p99) {
+    s.p99_s = quantile(samples, 0.99);
+    s.p99_interval = quantile_interval(samples, 0.99, interval_confidence);
+  }
   return s;
 }
 
@@ -216,6 +128,31 @@ std::vector<CommunicationRow> communication(const sim::StepReport& report, const
   return rows;
 }
 
+// Share of rank-ops that are operations on shared links.
+double shared_share(const sim::Program& program) {
+  double shared = 0;
+  for (const sim::Cohort& cohort : program.cohorts) {
+    for (const sim::Call& call : cohort.calls) {
+      const auto& code = cohort.bodies[call.body].instructions;
+      const auto n = std::count_if(code.begin(), code.end(),
+                                   [](const sim::Instruction& in) { return (in.flags & sim::flag_shared) != 0; });
+      shared += static_cast<double>(n) * static_cast<double>(cohort.ranks.size());
+    }
+  }
+  return shared / std::max(1.0, static_cast<double>(program.rank_ops()));
+}
+
+std::string contention_text(const EngineStats& engine, double share) {
+  const sim::FlowStats& flows = engine.flows;
+  const auto count = static_cast<double>(std::max<std::int64_t>(1, flows.flows));
+  return fmt::format(
+      "contention at macro-flow level, one flow a unit and transfer: {:.2g} % of rank-ops, {:.0f} flows a step, {:.1f} "
+      "% of "
+      "them slowed, in all by {:.1f} % of their time alone; exact where a unit's lanes move alike",
+      100 * share, static_cast<double>(flows.flows) / std::max(1, engine.flow_steps),
+      100 * static_cast<double>(flows.slowed) / count, 100 * flows.delay_s / std::max(1e-12, flows.alone_s));
+}
+
 }  // namespace
 
 Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& options) {
@@ -229,8 +166,9 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
 
   Simulated simulated;
   choose_program(spec, lowered, options.representative, simulated);
-  Samples samples = run_samples(spec, simulated, options, threads);
-  if (!samples.errors.empty()) return samples.errors;
+  const auto sampled = run_samples(spec, lowered, simulated, {threads, options.progress, options.cancelled});
+  if (!sampled) return sampled.errors();
+  const Samples& samples = *sampled;
   std::vector<std::pair<double, int>> finished;
   for (std::size_t k = 0; k < samples.seconds.size(); ++k) {
     if (samples.seconds[k] >= 0) finished.emplace_back(samples.seconds[k], static_cast<int>(k));
@@ -240,16 +178,13 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   std::sort(finished.begin(), finished.end());
   const int median = finished[(finished.size() - 1) / 2].second;
 
-  sim::Conditions conditions;
-  conditions.seed = spec.seed;
-  conditions.slow_by_rank = simulated.slow;
-  conditions.kernel_sigma = spec.noise.kernel_sigma;
-  conditions.loads = simulated.loads;
+  SampleConditions met(spec, lowered, simulated.loads, static_cast<std::uint64_t>(median));
+  if (const Status found = met.find_delays(*simulated.program); !found) return found.errors();
   sim::RecordOptions record;
-  record.step = static_cast<std::uint64_t>(median) + warm_steps;
+  record.step = met.reported_step();
   record.warm_steps = warm_steps;
   record.critical_path = options.critical_path;
-  auto report = sim::record_step(*simulated.program, conditions, record);
+  auto report = sim::record_step(*simulated.program, met.conditions(), record);
   if (!report) return report.errors();
 
   Forecast f;
@@ -294,7 +229,14 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   f.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_start).count();
   f.engine.rank_ops_per_s = static_cast<double>(samples.rank_ops) / std::max(1e-9, f.engine.cpu_s);
   f.engine.peak_rss_bytes = peak_rss();
-  f.engine.tier_share["lockstep"] = 1;
+  const double shared = shared_share(lowered.program);
+  f.engine.tier_share["lockstep"] = 1 - shared;
+  if (sim::shares_links(lowered.program)) {
+    f.engine.tier_share["macro_flows"] = shared;
+    f.engine.flows = samples.flows;
+    f.engine.flow_steps = static_cast<int>(finished.size()) * (1 + warm_steps);
+    f.assumptions.push_back(contention_text(f.engine, shared));
+  }
   f.report = std::move(*report);
   return f;
 }

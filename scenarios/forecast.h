@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "parallelism/lower.h"
 #include "scenarios/scenario.h"
 #include "sim/base/error.h"
+#include "sim/base/stats.h"
+#include "sim/engine/flows.h"
 #include "sim/record/report.h"
 
 namespace stepcast::scenarios {
@@ -29,6 +32,8 @@ struct StepTimeStats {
   double mean_s = 0, p50_s = 0, min_s = 0, max_s = 0;
   double p95_s = -1, p99_s = -1;  // negative: too few samples (100 and 500)
   int samples = 0;
+  // Order statistics that enclose the quantile with 95 % confidence, whatever the distribution; none: too few samples.
+  std::optional<Interval> p95_interval = std::nullopt, p99_interval = std::nullopt;
 };
 
 struct Utilisation {
@@ -51,7 +56,9 @@ struct EngineStats {
   double wall_s = 0, cpu_s = 0, rank_ops_per_s = 0;
   int threads = 1;
   std::int64_t peak_rss_bytes = 0;
-  std::map<std::string, double> tier_share;
+  std::map<std::string, double> tier_share;  // of rank-ops
+  int flow_steps = 0;                        // simulated with contention; 0: none
+  sim::FlowStats flows = {};                 // of all of them
 };
 
 struct CommunicationRow {

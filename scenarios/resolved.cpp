@@ -157,7 +157,9 @@ Json resolved_json(const Draft& draft) {
   json["software"].update(draft.software_values);
   json["overlap"] = overlap_json(spec.overlap);
   json["runtime"] = runtime_json(spec.runtime);
-  json["noise"] = Json::object({{"device_sigma", spec.noise.device_sigma}, {"kernel_sigma", spec.noise.kernel_sigma}});
+  json["noise"] = noise_json(spec.noise);
+  json["fabric"] =
+      Json::object({{"contention", spec.fabric.contention ? "on" : "off"}, {"background", spec.fabric.background}});
   json["offload"] = Json::object({{"optimizer", spec.offload.optimizer}, {"activations", spec.offload.activations}});
   if (!draft.reliability.empty()) json["reliability"] = draft.reliability;
   json["seed"] = spec.seed;

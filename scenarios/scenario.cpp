@@ -43,6 +43,8 @@ void read_blocks(Draft& draft) {
   read_routing(draft);
   read_overlap(draft);
   read_runtime(draft);
+  read_noise(draft);
+  read_fabric(draft);
   read_reliability(draft);
   read_root(draft);
 }

@@ -1,4 +1,4 @@
-// The blocks overlap, offload, runtime, noise and reliability.
+// The blocks overlap, offload, runtime and reliability.
 #include <algorithm>
 
 #include <string>
@@ -142,17 +142,6 @@ void read_runtime(Draft& draft) {
        {"host_binding", on_off(runtime.host_binding)},
        {"host_launch_us", fmt::format("{:.4g}", runtime.host_launch_us)},
        {"host_sync_us", fmt::format("{:.4g}", runtime.host_sync_us)}});
-
-  JsonFields noise = draft.block("noise");
-  noise.read("device_sigma", draft.spec.noise.device_sigma, 0, 1);
-  noise.read("kernel_sigma", draft.spec.noise.kernel_sigma, 0, 1);
-  noise.refuse_unknown();
-  const bool varies = draft.spec.noise.device_sigma > 0 || draft.spec.noise.kernel_sigma > 0 ||
-                      draft.spec.routing.kind != parallelism::SkewKind::balanced;
-  if (varies && !draft.given("/workload/steps")) {
-    draft.assume("workload.steps not given: one sampled step, although noise or skew make steps differ");
-  }
-  if (!draft.given("/noise")) draft.assume("noise not given: all devices and kernels run at their nominal speed");
 }
 
 void read_reliability(Draft& draft) {

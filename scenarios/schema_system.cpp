@@ -275,8 +275,9 @@ void read_root(Draft& draft) {
   if (const auto seed = fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max())) {
     draft.spec.seed = static_cast<std::uint64_t>(*seed);
   }
-  for (const char* key : {"model", "cluster", "parallelism", "workload", "precision", "recompute", "routing",
-                          "software", "overlap", "runtime", "noise", "offload", "reliability", "calibration"}) {
+  for (const char* key :
+       {"model", "cluster", "parallelism", "workload", "precision", "recompute", "routing", "software", "overlap",
+        "runtime", "noise", "fabric", "offload", "reliability", "calibration"}) {
     fields.find(key);
   }
   fields.refuse_unknown();

@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "parallelism/lowering/links.h"
 #include "parallelism/lowering/refusals.h"
 #include "parallelism/lowering/stage.h"
-#include "sim/base/rng.h"
+#include "parallelism/tails.h"
 
 namespace stepcast::parallelism {
 namespace {
@@ -187,20 +188,16 @@ Result<LoweredStep> lower(const StepSpec& spec) {
         "/workload/global_batch");
   }
   step.routing = make_routing(low);
+  mark_units(step.program);
+  if (spec.noise.degraded_links.share > 0) mark_network_transfers(step.program);
+  slow_kernels_beside_transfers(low);
+  if (spec.fabric.contention) attach_links(low);
   STEPCAST_ASSERT(sim::check(step.program).empty());
   return step;
 }
 
 std::vector<float> LoweredStep::slow_factors(const StepSpec& spec, std::uint64_t sampled_step) const {
-  // A device's speed belongs to the device, not to the step: a slow card stays slow.
-  static_cast<void>(sampled_step);
-  if (spec.noise.device_sigma <= 0) return {};
-  std::vector<float> factors(placement.size());
-  for (std::size_t r = 0; r < placement.size(); ++r) {
-    const RngKey key = RngKey(spec.seed, 0, Purpose::device_speed).with(static_cast<std::uint64_t>(placement[r].value));
-    factors[r] = static_cast<float>(std::max(0.5, 1.0 + spec.noise.device_sigma * normal(key)));
-  }
-  return factors;
+  return draw_tails(spec, placement, sampled_step).slow;
 }
 
 }  // namespace stepcast::parallelism

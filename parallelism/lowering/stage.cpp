@@ -77,7 +77,7 @@ CommGroup Stage::make_group(const std::string& name, const std::vector<std::vect
     }
     // Groups of a class may lie differently on the fabric (a group across a box edge): the widest sets the cost.
     const topology::GroupSpan span = low_.fabric.span(devices);
-    const BytesPerSecond rate = low_.fabric.cross_domain_rate(devices, pattern, true);
+    const BytesPerSecond rate = low_.fabric.cross_domain_rate(devices, pattern, !low_.spec.fabric.contention);
     if (first || span.domains > g.span.domains || (span.domains == g.span.domains && rate < g.cross_domain)) {
       g.span = span;
       g.cross_domain = rate;

@@ -15,6 +15,9 @@ Json step_time_json(const StepTimeStats& stats) {
   Json json = {{"mean", stats.mean_s}, {"p50", stats.p50_s}, {"min", stats.min_s}, {"max", stats.max_s}};
   if (stats.p95_s >= 0) json["p95"] = stats.p95_s;
   if (stats.p99_s >= 0) json["p99"] = stats.p99_s;
+  if (stats.p95_interval) json["p95_interval"] = {stats.p95_interval->low, stats.p95_interval->high};
+  if (stats.p99_interval) json["p99_interval"] = {stats.p99_interval->low, stats.p99_interval->high};
+  if (stats.p95_interval) json["interval_confidence"] = 0.95;
   json["samples"] = stats.samples;
   return json;
 }
@@ -95,11 +98,20 @@ Json moe_json(const parallelism::ExpertLoad& load) {
           {"padded", load.padded}};
 }
 
+Json flows_json(const EngineStats& engine) {
+  const sim::FlowStats& flows = engine.flows;
+  return {{"level", "macro_flow"},    {"steps", engine.flow_steps}, {"flows", flows.flows},
+          {"slowed", flows.slowed},   {"solves", flows.solves},     {"solves_remembered", flows.remembered},
+          {"alone_s", flows.alone_s}, {"delay_s", flows.delay_s},   {"late", flows.late}};
+}
+
 Json engine_json(const EngineStats& engine) {
-  return {{"devices", engine.devices},       {"rank_ops", engine.rank_ops},
-          {"tier_share", engine.tier_share}, {"wall_s", engine.wall_s},
-          {"cpu_s", engine.cpu_s},           {"rank_ops_per_s", engine.rank_ops_per_s},
-          {"threads", engine.threads},       {"peak_rss_bytes", engine.peak_rss_bytes}};
+  Json json = {{"devices", engine.devices},       {"rank_ops", engine.rank_ops},
+               {"tier_share", engine.tier_share}, {"wall_s", engine.wall_s},
+               {"cpu_s", engine.cpu_s},           {"rank_ops_per_s", engine.rank_ops_per_s},
+               {"threads", engine.threads},       {"peak_rss_bytes", engine.peak_rss_bytes}};
+  if (engine.flow_steps > 0) json["contention"] = flows_json(engine);
+  return json;
 }
 
 }  // namespace

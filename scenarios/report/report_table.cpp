@@ -36,8 +36,13 @@ std::string step_time_text(const StepTimeStats& stats) {
                                  stats.samples == 1 ? "" : "s");
   if (stats.samples > 1) {
     text += fmt::format("; p50 {}", time_text(stats.p50_s));
-    if (stats.p95_s >= 0) text += fmt::format(", p95 {}", time_text(stats.p95_s));
-    if (stats.p99_s >= 0) text += fmt::format(", p99 {}", time_text(stats.p99_s));
+    const auto tail = [&text](const char* name, double value, const std::optional<Interval>& interval) {
+      if (value < 0) return;
+      text += fmt::format(", {} {}", name, time_text(value));
+      if (interval) text += fmt::format(" (95 %: {} to {})", time_text(interval->low), time_text(interval->high));
+    };
+    tail("p95", stats.p95_s, stats.p95_interval);
+    tail("p99", stats.p99_s, stats.p99_interval);
     text += fmt::format(", {} to {}", time_text(stats.min_s), time_text(stats.max_s));
   }
   return text;

@@ -16,10 +16,11 @@ bool launched(const Instruction& in) { return in.op != Opcode::host_sync && (in.
 
 }  // namespace
 
-Backlog::Backlog(CohortState& state, Mail& mail, const Kernels& kernels)
+Backlog::Backlog(CohortState& state, Mail& mail, const Kernels& kernels, FlowPort* flows)
     : state_(&state),
       mail_(&mail),
       kernels_(&kernels),
+      flows_(flows),
       stream_writer_(stream_count, nobody),
       slot_writer_(static_cast<std::size_t>(state.cohort->slots), nobody) {}
 
@@ -116,13 +117,16 @@ bool Backlog::try_complete(std::size_t id) {
   if (in.op == Opcode::join) {
     const std::size_t member = mail_->member(in.target, s.index);
     if (!issued.arrived) {
-      mail_->join(in.target, issued.k, member, ready, duration);
+      const bool last = mail_->join(in.target, issued.k, member, ready, duration);
       issued.arrived = true;
       emitted_.push_back(&in);
+      if (flows_ != nullptr && (in.flags & flag_shared) != 0) hold(issued, rows, last);
     }
     const Meeting* meeting = mail_->meeting(in.target, issued.k);
     if (meeting == nullptr) return false;
     mail_->resolve(in.target, *meeting, member, (in.flags & flag_largest) != 0, duration, begin, end);
+    s.add_delays(in, issued.ordinal, end);
+    if (meeting->delay > 0) flows_->note_delay(s.index, issued.ordinal, meeting->delay);
     mail_->take_meeting(in.target, issued.k);
     complete(id, end);
     return true;
@@ -135,12 +139,77 @@ bool Backlog::try_complete(std::size_t id) {
     from = begin;
   }
   for (std::size_t i = 0; i < s.padded; ++i) end[i] = from[i] + duration[i];
+  const bool shared = in.op != Opcode::compute && (in.flags & flag_shared) != 0;
+  if (shared && flows_ != nullptr && post(id, rows, from, end)) return true;
+  if (shared) s.add_delays(in, issued.ordinal, end);
   if (in.op == Opcode::send) {
     mail_->send(in.target, issued.k, end);
     emitted_.push_back(&in);
   }
   complete(id, end);
   return true;
+}
+
+// Hands the operation over as a flow; false when it loads nothing.
+bool Backlog::post(std::size_t id, const float* rows, const Ticks* begin, const Ticks* end) {
+  const CohortState& s = *state_;
+  Node& node = nodes_[id];
+  const LinkUse& use = s.cohort->uses[node.issued.instruction->cost];
+  FlowRequest request;
+  request.begin = *std::max_element(begin, begin + s.lanes);
+  request.end = *std::max_element(end, end + s.lanes);
+  request.ports = port_ticks(use, rows, s.lanes);
+  request.pattern = use.pattern;
+  request.key = flows_->key(s.index, node.issued.ordinal, false);
+  if (request.end <= request.begin || !request.ports.any()) return false;
+  node.end = LaneBuffer<Ticks>(s.padded);
+  std::copy_n(end, s.padded, node.end.data());
+  flows_->post(s.index, id, node.issued, request);
+  return true;
+}
+
+// This cohort's part of a meeting on shared links; the last one to come hands it over.
+void Backlog::hold(const Issued& issued, const float* rows, bool last) {
+  const CohortState& s = *state_;
+  const Instruction& in = *issued.instruction;
+  const LinkUse& use = s.cohort->uses[in.cost];
+  Meeting& meeting = mail_->meeting_at(in.target, issued.k);
+  const std::uint64_t key = flows_->key(s.index, issued.ordinal, true);
+  const bool first = meeting.flow.pattern < 0;
+  meeting.flow.ports.raise(port_ticks(use, rows, s.lanes));
+  if (first || key < meeting.flow.key) {
+    meeting.flow.key = key;
+    meeting.flow.pattern = use.pattern;
+  }
+  if (!last) return;
+  Mail::bound(meeting, meeting.flow.begin, meeting.flow.end);
+  if (meeting.flow.end <= meeting.flow.begin || !meeting.flow.ports.any()) return;
+  meeting.held = true;
+  flows_->post_join(in.target, issued.k, meeting.flow);
+}
+
+void Backlog::end_flow(std::size_t id, Ticks delay) {
+  LaneBuffer<Ticks> end = std::move(nodes_[id].end);
+  for (std::size_t i = 0; i < state_->padded; ++i) end.data()[i] += delay;
+  const Issued issued = nodes_[id].issued;
+  if (issued.instruction->op == Opcode::send) {
+    mail_->send(issued.instruction->target, issued.k, end.data());
+    emitted_.push_back(issued.instruction);
+  }
+  if (delay > 0) flows_->note_delay(state_->index, issued.ordinal, delay);
+  complete(id, end.data());
+}
+
+bool Backlog::blocks(const Instruction& in) const {
+  unsigned streams = in.wait_streams;
+  const bool sync = in.op == Opcode::host_sync;
+  if (!sync) streams |= bit(in.stream);
+  for (; streams != 0; streams &= streams - 1) {
+    if (stream_writer_[static_cast<std::size_t>(__builtin_ctz(streams))] != nobody) return true;
+  }
+  if (in.wait_slot != none16 && slot_writer_[in.wait_slot] != nobody) return true;
+  if (in.record_slot != none16 && slot_writer_[in.record_slot] != nobody) return true;
+  return (sync || launched(in)) && host_writer_ != nobody;
 }
 
 void Backlog::write_through(std::size_t id, const Node& node, const Ticks* end) {

@@ -30,13 +30,23 @@ struct Issued {
 
 class Backlog {
  public:
-  Backlog(CohortState& state, Mail& mail, const Kernels& kernels);
+  // With `flows`, operations on shared links end when it says so.
+  Backlog(CohortState& state, Mail& mail, const Kernels& kernels, FlowPort* flows = nullptr);
 
   [[nodiscard]] bool empty() const { return open_ == 0; }
   // Evaluates the instruction, or keeps it until what it waits for is there.
   void issue(const Issued& issued);
   // Completes what has become possible.
   void pump();
+  // The flow posted for this node has ended, `delay` later than alone.
+  void end_flow(std::size_t node, Ticks delay);
+  // Whether the instruction reads or overwrites what an open one will write: it has to be issued here. Others may be
+  // evaluated beside the backlog.
+  [[nodiscard]] bool blocks(const Instruction& in) const;
+  // Whether the compute stream waits for an open instruction.
+  [[nodiscard]] bool compute_open() const {
+    return stream_writer_[static_cast<std::size_t>(Stream::compute)] != nobody;
+  }
   // Sends and joins handed in since the last call; the machine wakes their receivers.
   [[nodiscard]] std::vector<const Instruction*> take_emitted();
   // The first open receive or join that only lacks its peers.
@@ -52,6 +62,7 @@ class Backlog {
     LaneBuffer<Ticks> ready;  // of what could be read so far
     std::size_t missing = 0;
     std::vector<Edge> dependents;
+    LaneBuffer<Ticks> end;  // alone, of a posted flow
     bool done = false;
   };
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
@@ -60,11 +71,14 @@ class Backlog {
   void read_inputs(Node& node, std::size_t id);
   bool try_complete(std::size_t id);
   void complete(std::size_t id, const Ticks* end);
+  bool post(std::size_t id, const float* rows, const Ticks* begin, const Ticks* end);
+  void hold(const Issued& issued, const float* rows, bool last);
   void write_through(std::size_t id, const Node& node, const Ticks* end);
 
   CohortState* state_;
   Mail* mail_;
   const Kernels* kernels_;
+  FlowPort* flows_;
   std::vector<Node> nodes_;
   std::set<std::size_t> runnable_;  // nothing missing but perhaps peers; lowest first
   std::size_t open_ = 0;

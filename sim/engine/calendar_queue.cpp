@@ -53,6 +53,11 @@ CalendarQueue::Event CalendarQueue::pop() {
   return event;
 }
 
+Ticks CalendarQueue::next_time() {
+  if (today_.empty()) open_next();
+  return today_.back().time;
+}
+
 // Goes to the next day that has events.
 void CalendarQueue::open_next() {
   STEPCAST_ASSERT(size_ > 0);

@@ -26,6 +26,8 @@ class CalendarQueue {
   [[nodiscard]] std::size_t size() const { return size_; }
   void push(Ticks time, std::uint32_t id);
   Event pop();
+  // Time of the next event; there must be one.
+  [[nodiscard]] Ticks next_time();
   // True when the last pop opened a new bucket; today() is then what comes next, the earliest last, for prefetching.
   [[nodiscard]] bool opened() const { return fresh_; }
   [[nodiscard]] const std::vector<Event>& today() const { return today_; }

@@ -6,6 +6,13 @@
 
 namespace stepcast::sim {
 
+void LoadSource::rows_of(std::uint64_t step, int load, int cohort, int instance, std::size_t all,
+                         std::span<const std::int32_t> lanes, std::span<float> out) const {
+  std::vector<float> whole(all);
+  rows(step, load, cohort, instance, whole);
+  for (std::size_t i = 0; i < lanes.size(); ++i) out[i] = whole[static_cast<std::size_t>(lanes[i])];
+}
+
 namespace {
 // Rows kept per cohort; enough for every microbatch of a stage of 256 ranks, so that backward need not ask again.
 constexpr std::size_t row_cache_bytes = std::size_t{1} << 20;
@@ -61,24 +68,48 @@ CohortState::CohortState(const Program& program, int cohort_index, const Conditi
       uniform_speed(conditions.slow_by_rank.empty() && conditions.kernel_sigma == 0),
       sigma(conditions.kernel_sigma),
       seed(conditions.seed),
+      stall_by_rank(conditions.stall_by_rank),
+      stall_step(conditions.stall_step),
+      delays(conditions.delays),
       rows(program, cohort_index, conditions.loads) {
   if (!uniform_speed) {
     slow = LaneBuffer<double>(padded);
     std::fill_n(slow.data(), padded, 1.0);
-    for (std::size_t i = 0; i < lanes && !conditions.slow_by_rank.empty(); ++i) {
-      slow.data()[i] = static_cast<double>(conditions.slow_by_rank[static_cast<std::size_t>(cohort->ranks[i].value)]);
-    }
+    for (std::size_t i = 0; i < lanes; ++i) slow.data()[i] = factor_of(conditions.slow_by_rank, cohort->ranks[i]);
+  }
+  if (!conditions.link_slow_by_rank.empty()) {
+    link_slow = LaneBuffer<double>(padded);
+    std::fill_n(link_slow.data(), padded, 1.0);
+    for (std::size_t i = 0; i < lanes; ++i)
+      link_slow.data()[i] = factor_of(conditions.link_slow_by_rank, cohort->ranks[i]);
   }
   if (sigma > 0) noise_keys = LaneBuffer<std::uint64_t>(padded);
   groups.reserve(cohort->groups.size());
   for (const GroupClass& group : cohort->groups) groups.push_back(plan_groups(group));
 }
 
-void CohortState::begin_step(std::uint64_t step) {
+void CohortState::begin_host(std::uint64_t next) {
   host_offset += cohort->step_host_ticks;
+  if (stall_by_rank.empty() || next != stall_step) return;
+  for (std::size_t i = 0; i < lanes; ++i) host()[i] += stall_by_rank[static_cast<std::size_t>(cohort->ranks[i].value)];
+}
+
+void CohortState::begin_step(std::uint64_t next) {
+  step = next;
+  begin_host(step);
   rows.begin_step(step);
   if (sigma > 0) {
     for (std::size_t i = 0; i < lanes; ++i) noise_keys.data()[i] = noise_key(seed, step, cohort->ranks[i]).bits;
+  }
+}
+
+void CohortState::add_unit_delays(std::uint64_t ordinal, Ticks* end) const {
+  for (std::int32_t unit = 0; unit < cohort->units; ++unit) {
+    const Ticks delay = delays->of(step, index, unit, ordinal);
+    if (delay == 0) continue;
+    for (std::size_t i = 0; i < lanes; ++i) {
+      if (cohort->units == 1 || cohort->unit_of_lane[i] == unit) end[i] += delay;
+    }
   }
 }
 

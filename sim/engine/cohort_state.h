@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/engine/conditions.h"
+#include "sim/engine/delays.h"
 #include "sim/engine/group_plan.h"
 #include "sim/engine/lanes.h"
 #include "sim/program/program.h"
@@ -47,7 +48,9 @@ struct Activation {
 
 struct CohortState {
   CohortState(const Program& program, int cohort, const Conditions& conditions);
-  void begin_step(std::uint64_t step);
+  void begin_step(std::uint64_t next);
+  // The part of begin_step() that changes times: what the host does once a step, and stalls.
+  void begin_host(std::uint64_t next);
 
   [[nodiscard]] Ticks* tail(Stream s) { return times.data() + static_cast<std::size_t>(s) * stride; }
   [[nodiscard]] const Ticks* tail(Stream s) const { return times.data() + static_cast<std::size_t>(s) * stride; }
@@ -59,6 +62,10 @@ struct CohortState {
   [[nodiscard]] const float* rows_of(const Activation& a, const Instruction& in) {
     if (in.load == none16) return nullptr;
     return rows.rows(in.load, (in.flags & flag_second_instance) != 0 ? a.second_instance : a.instance);
+  }
+  // Lengthens a shared operation by what contention cost it; `end` by lane.
+  void add_delays(const Instruction& in, std::uint64_t ordinal, Ticks* end) const {
+    if (delays != nullptr && (in.flags & flag_shared) != 0) add_unit_delays(ordinal, end);
   }
   // When each lane's step ends, as on_step_end and RunResult define it.
   void step_end(std::span<Ticks> out) const;
@@ -78,9 +85,17 @@ struct CohortState {
   double sigma;
   std::uint64_t seed;
   LaneBuffer<double> slow;
+  LaneBuffer<double> link_slow;          // empty: all 1
+  std::span<const Ticks> stall_by_rank;  // host time lost at the begin of stall_step
+  std::uint64_t stall_step;
   LaneBuffer<std::uint64_t> noise_keys;  // of the current step
+  const Delays* delays;
+  std::uint64_t step = 0;
   std::vector<GroupPlan> groups;
   RowCache rows;
+
+ private:
+  void add_unit_delays(std::uint64_t ordinal, Ticks* end) const;
 };
 
 inline constexpr std::size_t scratch_vectors = 6;

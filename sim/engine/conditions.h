@@ -20,13 +20,23 @@ class LoadSource {
   virtual ~LoadSource() = default;
   // Fills rows[lane]. Thread-safe, deterministic. `instance` is the call's microbatch.
   virtual void rows(std::uint64_t step, int load, int cohort, int instance, std::span<float> rows) const = 0;
+  // The same for some lanes of a cohort of `all` lanes; override where that is cheaper.
+  virtual void rows_of(std::uint64_t step, int load, int cohort, int instance, std::size_t all,
+                       std::span<const std::int32_t> lanes, std::span<float> rows) const;
 };
+
+class Delays;
 
 struct Conditions {
   std::uint64_t seed = 1;
-  std::span<const float> slow_by_rank;  // duration factor of each rank's kernels; empty: all 1
-  double kernel_sigma = 0;              // independent noise of each kernel, relative
-  const LoadSource* loads = nullptr;    // required when the program has loads
+  std::span<const float> slow_by_rank;       // duration factor of each rank's kernels; empty: all 1
+  double kernel_sigma = 0;                   // independent noise of each kernel, relative
+  const LoadSource* loads = nullptr;         // required when the program has loads
+  std::span<const float> link_slow_by_rank;  // duration factor of each rank's transfers over its NIC; empty: all 1
+  // Host time that each rank loses once, before the first call of step `stall_step`; empty: none.
+  std::span<const Ticks> stall_by_rank;
+  std::uint64_t stall_step = 0;
+  const Delays* delays = nullptr;  // by which sharing links lengthened operations, from run_contended; null: none
 };
 
 // Noise factor of one kernel: uniform with mean 1 and standard deviation sigma, 52 random bits.
@@ -53,11 +63,17 @@ constexpr Ticks nearest_tick(double t) {
 
 // The one definition of an instruction's duration on a lane; every engine uses it or reproduces it to the tick.
 // Without contraction to fused multiply-add (the target is compiled with -ffp-contract=off).
-inline Ticks duration_ticks(const Cost& cost, double rows, double slow, double noise) {
+inline Ticks duration_ticks(const Cost& cost, double rows, double slow, double noise, double link_slow = 1) {
   double t = cost.base_ticks + cost.per_row_ticks * rows;
   if (t < cost.floor_ticks) t = cost.floor_ticks;
   if (cost.noise == NoiseKind::kernel) t = t * (slow * noise);
+  if (cost.noise == NoiseKind::link) t = t * link_slow;
   return nearest_tick(t);
+}
+
+// A rank's factor in one of the spans above.
+inline double factor_of(std::span<const float> by_rank, RankId rank) {
+  return by_rank.empty() ? 1.0 : static_cast<double>(by_rank[static_cast<std::size_t>(rank.value)]);
 }
 
 }  // namespace stepcast::sim

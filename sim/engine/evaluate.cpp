@@ -35,14 +35,15 @@ STEPCAST_INLINE DurationTerms terms(const CohortState& s, const Instruction& in,
   const Cost& cost = s.cohort->costs[in.cost];
   DurationTerms d;
   d.has_rows = rows != nullptr && cost.per_row_ticks != 0;
-  d.has_slow = cost.noise == NoiseKind::kernel && !s.uniform_speed;
-  d.has_noise = d.has_slow && s.sigma > 0;
+  const bool by_link = cost.noise == NoiseKind::link && !s.link_slow.empty();
+  d.has_noise = cost.noise == NoiseKind::kernel && s.sigma > 0;
+  d.has_slow = by_link || (cost.noise == NoiseKind::kernel && !s.uniform_speed);
   d.per_row = cost.per_row_ticks;
   d.floor = cost.floor_ticks;
   d.base = d.has_rows || cost.base_ticks >= cost.floor_ticks ? cost.base_ticks : cost.floor_ticks;
   d.constant = d.has_rows || d.has_slow ? 0 : nearest_tick(d.base);
   d.rows = rows;
-  d.slow = s.slow.data();
+  d.slow = by_link ? s.link_slow.data() : s.slow.data();
   d.keys = s.noise_keys.data();
   d.counter = ordinal * 0xd6e8feb86659fd93ULL + 0x2545f4914f6cdd1dULL;
   d.noise_scale = s.sigma * 3.4641016151377544;
@@ -236,7 +237,8 @@ STEPCAST_INLINE void compute(CohortState& s, const Instruction& in, const Durati
   record(s, in, blocks, tail);
 }
 
-STEPCAST_INLINE void collective(CohortState& s, const Instruction& in, const DurationTerms& d, std::size_t blocks) {
+STEPCAST_INLINE void collective(CohortState& s, const Instruction& in, const DurationTerms& d, std::size_t blocks,
+                                std::uint64_t ordinal) {
   const GroupPlan& plan = s.groups[in.target];
   Ticks* tail = s.tail(in.stream);
   Ticks* begin = s.scratch(0);
@@ -254,6 +256,7 @@ STEPCAST_INLINE void collective(CohortState& s, const Instruction& in, const Dur
           block(tail, b) = block(begin, b) + t;
         });
   }
+  s.add_delays(in, ordinal, tail);
   record(s, in, blocks, tail);
 }
 
@@ -275,7 +278,7 @@ STEPCAST_INLINE std::size_t run_local_here(CohortState& s, const Activation& a, 
     const Instruction& in = a.code[pc];
     if (in.op == Opcode::compute || in.op == Opcode::collective) {
       const DurationTerms d = terms(s, in, s.rows_of(a, in), a.first_ordinal + pc);
-      in.op == Opcode::compute ? compute(s, in, d, blocks) : collective(s, in, d, blocks);
+      in.op == Opcode::compute ? compute(s, in, d, blocks) : collective(s, in, d, blocks, a.first_ordinal + pc);
       if ((in.flags & flag_no_launch) == 0) s.host_offset += s.cohort->launch_ticks;
     } else if (in.op == Opcode::host_sync) {
       host_sync(s, in, blocks);

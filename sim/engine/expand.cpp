@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/engine/oracle.h"
+#include "sim/engine/split.h"
 
 namespace stepcast::sim {
 namespace {
@@ -22,6 +23,10 @@ class Expander {
       : program_(program), conditions_(conditions), options_(options) {}
 
   Result<Expansion> run() && {
+    if (!separable(program_)) {
+      return make_error(ErrorCode::unsupported, "units of a cohort that send to several units of another");
+    }
+    builder_.set_links(program_.link_capacity);
     std::vector<Writers> writers(program_.cohorts.size());
     for (std::size_t c = 0; c < writers.size(); ++c) {
       writers[c].streams.assign(stream_count, nobody);
@@ -50,7 +55,33 @@ class Expander {
   struct Member {
     std::uint32_t first;
     bool largest;
+    const LinkUse* use;  // null: not on shared links
+    PortTicks ports;
+    std::uint64_t key;
   };
+
+  [[nodiscard]] std::uint64_t key(std::size_t c, std::uint64_t unit, std::uint64_t ordinal) const {
+    return flow_key(step_ - options_.first_step, static_cast<int>(c), unit, ordinal);
+  }
+
+  // One bundle a unit, or one in all when the group class spans units. rows_ are the instruction's.
+  void share(std::size_t c, const Instruction& in, std::uint32_t op, std::uint64_t ordinal) {
+    const Cohort& cohort = program_.cohorts[c];
+    const LinkUse& use = cohort.uses[in.cost];
+    const LinkPattern& pattern = program_.patterns[static_cast<std::size_t>(use.pattern)];
+    const bool spans = in.op == Opcode::collective && !inside_units(cohort, cohort.groups[in.target]);
+    const std::size_t units = spans ? 1 : static_cast<std::size_t>(cohort.units);
+    std::vector<std::uint32_t> bundles;
+    for (std::size_t u = 0; u < units; ++u) {
+      bundles.push_back(builder_.add_bundle(key(c, spans ? whole_cohort : u, ordinal),
+                                            &pattern.of_unit[pattern.of_unit.size() > 1 ? u : 0]));
+    }
+    for (std::uint32_t i = 0; i < lanes(c); ++i) {
+      const std::size_t unit = units == 1 ? 0 : static_cast<std::size_t>(cohort.unit_of_lane[i]);
+      builder_.set_bundle(op + i, bundles[unit]);
+      builder_.raise_ports(bundles[unit], port_ticks(use, in.load == none16 ? nullptr : &rows_[i], 1));
+    }
+  }
 
   [[nodiscard]] std::size_t lanes(std::size_t c) const { return program_.cohorts[c].ranks.size(); }
 
@@ -60,19 +91,37 @@ class Expander {
     return first;
   }
 
+  // Host time lost at the step's begin: an op a lane between the host's last one and its next.
+  void stall(std::size_t c, Writers& w) {
+    if (conditions_.stall_by_rank.empty() || step_ != conditions_.stall_step) return;
+    std::uint32_t first = nobody;
+    for (const RankId rank : program_.cohorts[c].ranks) {
+      const std::uint32_t op = builder_.add_op(conditions_.stall_by_rank[static_cast<std::size_t>(rank.value)]);
+      if (first == nobody) first = op;
+    }
+    connect_lanes(c, w.host, first, w.host_add);
+    w.host = first;
+    w.host_add = 0;
+  }
+
   void expand_step(std::size_t c, Writers& w) {
     const Cohort& cohort = program_.cohorts[c];
     w.host_add += cohort.step_host_ticks;
+    stall(c, w);
     bool first = true;
     std::uint64_t ordinal = 0;
     for (const Call& call : cohort.calls) {
       for (const Instruction& in : cohort.bodies[call.body].instructions) {
         const int instance = (in.flags & flag_second_instance) != 0 ? call.second_instance : call.instance;
-        const std::uint32_t op = add_ops(c, in, instance, ordinal++);
+        const std::uint32_t op = add_ops(c, in, instance, ordinal);
         if (first) out_.first.back()[c] = op;
         first = false;
         depend(c, in, op, w);
-        meet(c, in, op);
+        meet(c, in, op, ordinal);
+        if ((in.flags & flag_shared) != 0 && (in.op == Opcode::collective || in.op == Opcode::send)) {
+          share(c, in, op, ordinal);
+        }
+        ++ordinal;
       }
     }
   }
@@ -89,14 +138,13 @@ class Expander {
         duration = cohort.sync_ticks;
       } else if (in.op != Opcode::receive) {
         const RankId rank = cohort.ranks[i];
-        const double slow = conditions_.slow_by_rank.empty()
-                                ? 1.0
-                                : static_cast<double>(conditions_.slow_by_rank[static_cast<std::size_t>(rank.value)]);
+        const double slow = factor_of(conditions_.slow_by_rank, rank);
+        const double link = factor_of(conditions_.link_slow_by_rank, rank);
         double noise = 1.0;
         if (conditions_.kernel_sigma > 0) {
           noise = noise_factor(noise_key(conditions_.seed, step_, rank), ordinal, conditions_.kernel_sigma);
         }
-        duration = duration_ticks(cohort.costs[in.cost], static_cast<double>(rows_[i]), slow, noise);
+        duration = duration_ticks(cohort.costs[in.cost], static_cast<double>(rows_[i]), slow, noise, link);
       }
       const std::uint32_t op = builder_.add_op(duration);
       if (i == 0) first = op;
@@ -130,7 +178,7 @@ class Expander {
     if (in.record_slot != none16) w.slots[in.record_slot] = op;
   }
 
-  void meet(std::size_t c, const Instruction& in, std::uint32_t op) {
+  void meet(std::size_t c, const Instruction& in, std::uint32_t op, std::uint64_t ordinal) {
     const bool largest = (in.flags & flag_largest) != 0;
     if (in.op == Opcode::send) sends_[in.target].push_back(op);
     if (in.op == Opcode::receive) receives_[in.target].push_back(op);
@@ -146,7 +194,11 @@ class Expander {
     if (in.op == Opcode::join) {
       const auto& cohorts = program_.joins[in.target].cohorts;
       const auto member = std::find(cohorts.begin(), cohorts.end(), static_cast<std::int32_t>(c)) - cohorts.begin();
-      joins_[in.target][static_cast<std::size_t>(member)].push_back({op, largest});
+      const bool shared = (in.flags & flag_shared) != 0;
+      const LinkUse* use = shared ? &program_.cohorts[c].uses[in.cost] : nullptr;
+      const float* rows = in.load == none16 ? nullptr : rows_.data();
+      joins_[in.target][static_cast<std::size_t>(member)].push_back(
+          {op, largest, use, shared ? port_ticks(*use, rows, lanes(c)) : PortTicks{}, key(c, whole_cohort, ordinal)});
     }
   }
 
@@ -170,6 +222,7 @@ class Expander {
         for (std::int32_t group : group_of_lane) groups = std::max(groups, static_cast<std::uint32_t>(group) + 1);
       }
       for (std::size_t k = 0; k < joins_[j][0].size(); ++k) {
+        share_join(j, k);
         for (std::size_t m = 0; m < join.cohorts.size(); ++m) {
           const Member& member = joins_[j][m][k];
           for (std::uint32_t i = 0; i < lanes(static_cast<std::size_t>(join.cohorts[m])); ++i) {
@@ -178,6 +231,23 @@ class Expander {
           }
         }
         next_group_ += groups;
+      }
+    }
+  }
+
+  // Meeting k of the join as one flow, by the key and the way of its first member.
+  void share_join(std::size_t j, std::size_t k) {
+    const Member* first = nullptr;
+    for (const auto& member : joins_[j]) {
+      if (member[k].use != nullptr && (first == nullptr || member[k].key < first->key)) first = &member[k];
+    }
+    if (first == nullptr) return;
+    const LinkPattern& pattern = program_.patterns[static_cast<std::size_t>(first->use->pattern)];
+    const std::uint32_t bundle = builder_.add_bundle(first->key, &pattern.of_unit[0]);
+    for (std::size_t m = 0; m < joins_[j].size(); ++m) {
+      builder_.raise_ports(bundle, joins_[j][m][k].ports);
+      for (std::uint32_t i = 0; i < lanes(static_cast<std::size_t>(program_.joins[j].cohorts[m])); ++i) {
+        builder_.set_bundle(joins_[j][m][k].first + i, bundle);
       }
     }
   }

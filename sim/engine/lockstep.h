@@ -21,6 +21,8 @@ struct RunOptions {
   // Told about the last step only, cohort after cohort, each in issue order; the step is evaluated a second time for
   // it.
   Sink* sink = nullptr;
+  // Within one step, without a sink: units (split.h) that exchange no messages run beside each other. The same bits.
+  int threads = 1;
 };
 
 struct RunResult {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <fmt/core.h>
+#include <oneapi/tbb/parallel_for.h>
 
 namespace stepcast::sim {
 
@@ -16,12 +17,23 @@ Errors check_run(const Program& program, const Conditions& conditions, const Run
     fail(fmt::format("kernel noise of {}; allowed is 0 to {}, so that no duration is negative", conditions.kernel_sigma,
                      largest_kernel_sigma));
   }
-  if (!conditions.slow_by_rank.empty() && conditions.slow_by_rank.size() != static_cast<std::size_t>(program.ranks)) {
-    fail(fmt::format("{} slow factors for {} ranks", conditions.slow_by_rank.size(), program.ranks));
+  const auto ranks = static_cast<std::size_t>(program.ranks);
+  for (const auto& factors : {conditions.slow_by_rank, conditions.link_slow_by_rank}) {
+    if (!factors.empty() && factors.size() != ranks) {
+      fail(fmt::format("{} slow factors for {} ranks", factors.size(), program.ranks));
+    }
+    for (float slow : factors) {
+      if (std::isfinite(slow) && slow > 0) continue;
+      fail(fmt::format("a slow factor of {}; it must be above 0", slow));
+      break;
+    }
   }
-  for (float slow : conditions.slow_by_rank) {
-    if (std::isfinite(slow) && slow > 0) continue;
-    fail(fmt::format("a slow factor of {}; it must be above 0", slow));
+  if (!conditions.stall_by_rank.empty() && conditions.stall_by_rank.size() != ranks) {
+    fail(fmt::format("{} stalls for {} ranks", conditions.stall_by_rank.size(), program.ranks));
+  }
+  for (Ticks stall : conditions.stall_by_rank) {
+    if (stall >= 0) continue;
+    fail(fmt::format("a stall of {} ticks; it must not be negative", stall));
     break;
   }
   if (program.loads > 0 && conditions.loads == nullptr) {
@@ -30,13 +42,41 @@ Errors check_run(const Program& program, const Conditions& conditions, const Run
   return errors;
 }
 
-Machine::Machine(const Program& program, const Conditions& conditions, const Kernels& kernels)
-    : program_(&program), kernels_(&kernels), mail_(program), cursors_(program.cohorts.size()) {
+Machine::Machine(const Program& program, const Conditions& conditions, const Kernels& kernels, int threads)
+    : program_(&program), kernels_(&kernels), mail_(program), cursors_(program.cohorts.size()), threads_(threads) {
+  find_components();
   const std::size_t n = program.cohorts.size();
   cohorts_.reserve(n);
   backlogs_.reserve(n);
   for (std::size_t c = 0; c < n; ++c) cohorts_.emplace_back(program, static_cast<int>(c), conditions);
   for (std::size_t c = 0; c < n; ++c) backlogs_.emplace_back(cohorts_[c], mail_, kernels);
+}
+
+// Cohorts joined by channels; one component in all on one thread.
+void Machine::find_components() {
+  const std::size_t n = program_->cohorts.size();
+  component_.assign(n, 0);
+  std::size_t count = 1;
+  if (threads_ > 1) {
+    std::vector<std::size_t> root(n);
+    for (std::size_t c = 0; c < n; ++c) root[c] = c;
+    const auto find = [&](std::size_t c) {
+      while (root[c] != c) c = root[c] = root[root[c]];
+      return c;
+    };
+    for (const Channel& channel : program_->channels) {
+      const std::size_t a = find(static_cast<std::size_t>(channel.from));
+      const std::size_t b = find(static_cast<std::size_t>(channel.to));
+      root[std::max(a, b)] = std::min(a, b);
+    }
+    count = 0;
+    for (std::size_t c = 0; c < n; ++c) component_[c] = find(c) == c ? count++ : component_[find(c)];
+  }
+  runnable_.resize(count);
+  std::vector<std::size_t> of_channel;
+  for (const Channel& channel : program_->channels)
+    of_channel.push_back(component_[static_cast<std::size_t>(channel.to)]);
+  mail_.set_components(std::move(of_channel), count);
 }
 
 Activation Machine::activation(std::size_t c) const {
@@ -54,7 +94,59 @@ bool Machine::done(std::size_t c) const {
 void Machine::enqueue(std::size_t c) {
   if (cursors_[c].queued) return;
   cursors_[c].queued = true;
-  runnable_.push_back(c);
+  runnable_[component_[c]].push_back(c);
+}
+
+bool Machine::idle() const {
+  return std::all_of(runnable_.begin(), runnable_.end(), [](const auto& queue) { return queue.empty(); });
+}
+
+void Machine::drain(std::size_t component) {
+  auto& queue = runnable_[component];
+  while (!queue.empty()) {
+    const std::size_t c = queue.front();
+    queue.pop_front();
+    cursors_[c].queued = false;
+    advance(c);
+  }
+}
+
+// Components run until all of them wait for joins; these are then handed in one after the other.
+void Machine::run_components() {
+  do {
+    deferring_ = true;
+    tbb::parallel_for(
+        std::size_t{0}, runnable_.size(), [this](std::size_t k) { drain(k); }, tbb::simple_partitioner());
+    deferring_ = false;
+  } while (hand_in_joins() && !idle());
+}
+
+bool Machine::hand_in_joins() {
+  bool any = false;
+  for (std::size_t c = 0; c < cohorts_.size(); ++c) {
+    Cursor& cursor = cursors_[c];
+    if (!cursor.counted || cursor.arrived || done(c)) continue;
+    const Activation a = activation(c);
+    const Instruction& in = a.code[cursor.pc];
+    if (in.op != Opcode::join) continue;
+    arrive(c, a);
+    enqueue(c);
+    any = true;
+  }
+  return any;
+}
+
+// The cohort's part of the join at its cursor.
+void Machine::arrive(std::size_t c, const Activation& a) {
+  CohortState& s = cohorts_[c];
+  Cursor& cursor = cursors_[c];
+  const Instruction& in = a.code[cursor.pc];
+  Ticks* ready = s.scratch(0);
+  Ticks* duration = s.scratch(2);
+  kernels_->ready(s, in, ready);
+  kernels_->duration(s, in, s.rows_of(a, in), a.first_ordinal + cursor.pc, duration);
+  cursor.arrived = true;
+  if (mail_.join(in.target, cursor.k, mail_.member(in.target, s.index), ready, duration)) wake(c, in);
 }
 
 void Machine::wake(std::size_t from, const Instruction& emitted) {
@@ -108,23 +200,26 @@ bool Machine::step_over(std::size_t c, const Activation& a) {
     finish(c, in, end);
     return true;
   }
-  if (in.op == Opcode::join && cursor.arrived && mail_.meeting(in.target, cursor.k) == nullptr) return false;
+  if (in.op == Opcode::join) {
+    if (!cursor.arrived) {
+      if (deferring_) return false;
+      arrive(c, a);
+    }
+    if (mail_.meeting(in.target, cursor.k) == nullptr) return false;
+  }
   kernels_->ready(s, in, ready);
   kernels_->duration(s, in, s.rows_of(a, in), a.first_ordinal + cursor.pc, duration);
   if (in.op == Opcode::send) {
     for (std::size_t i = 0; i < s.padded; ++i) end[i] = ready[i] + duration[i];
+    s.add_delays(in, a.first_ordinal + cursor.pc, end);
     mail_.send(in.target, cursor.k, end);
     wake(c, in);
   } else {
     const std::size_t member = mail_.member(in.target, s.index);
-    if (!cursor.arrived) {
-      cursor.arrived = true;
-      if (mail_.join(in.target, cursor.k, member, ready, duration)) wake(c, in);
-    }
     const Meeting* meeting = mail_.meeting(in.target, cursor.k);
-    if (meeting == nullptr) return false;
     mail_.resolve(in.target, *meeting, member, (in.flags & flag_largest) != 0, duration, begin, end);
-    mail_.take_meeting(in.target, cursor.k);
+    s.add_delays(in, a.first_ordinal + cursor.pc, end);
+    if (!deferring_) mail_.take_meeting(in.target, cursor.k);  // else kept to the step's end: members share it
   }
   finish(c, in, end);
   return true;
@@ -174,7 +269,7 @@ void Machine::look_ahead(std::size_t c) {
       cursor.counted = false;
       backlogs_[c].issue(issued);
       wake_emitted(c);
-      if (!runnable_.empty()) {
+      if (!idle()) {
         ++cursor.pc;
         return;
       }
@@ -219,20 +314,17 @@ Status Machine::run_step(std::uint64_t step, bool keep) {
     cursors_[c] = Cursor{};
     enqueue(c);
   }
+  if (runnable_.size() > 1) run_components();
   while (true) {
-    while (!runnable_.empty()) {
-      const std::size_t c = runnable_.front();
-      runnable_.pop_front();
-      cursors_[c].queued = false;
-      advance(c);
-    }
+    for (std::size_t k = 0; k < runnable_.size(); ++k) drain(k);
+    if (!idle()) continue;
     bool all_done = true;
-    for (std::size_t c = 0; c < cohorts_.size() && runnable_.empty(); ++c) {
+    for (std::size_t c = 0; c < cohorts_.size() && idle(); ++c) {
       if (done(c)) continue;
       all_done = false;
       look_ahead(c);
     }
-    if (!runnable_.empty()) continue;
+    if (!idle()) continue;
     if (all_done) return Unit{};
     std::string message = "ranks wait for each other for ever:";
     int named = 0;

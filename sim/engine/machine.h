@@ -29,7 +29,8 @@ namespace stepcast::sim {
 
 class Machine {
  public:
-  Machine(const Program& program, const Conditions& conditions, const Kernels& kernels);
+  // `threads` above 1: cohorts that exchange messages form a component; components run beside each other between joins.
+  Machine(const Program& program, const Conditions& conditions, const Kernels& kernels, int threads = 1);
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
@@ -51,6 +52,12 @@ class Machine {
     bool queued = false;
   };
 
+  void find_components();
+  void run_components();
+  bool hand_in_joins();
+  void drain(std::size_t component);
+  [[nodiscard]] bool idle() const;
+  void arrive(std::size_t cohort, const Activation& activation);
   void enqueue(std::size_t cohort);
   void advance(std::size_t cohort);
   [[nodiscard]] Activation activation(std::size_t cohort) const;
@@ -71,7 +78,10 @@ class Machine {
   std::vector<Backlog> backlogs_;
   std::vector<std::size_t> sent_, received_;      // by channel, in this step
   std::vector<std::vector<std::size_t>> joined_;  // by join class and member
-  std::deque<std::size_t> runnable_;
+  int threads_;
+  bool deferring_ = false;                         // components are running: joins wait
+  std::vector<std::size_t> component_;             // by cohort
+  std::vector<std::deque<std::size_t>> runnable_;  // by component
 };
 
 // Appends the step that the machine has just run to the result.

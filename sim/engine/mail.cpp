@@ -1,13 +1,14 @@
 #include "sim/engine/mail.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/error.h"
 
 namespace stepcast::sim {
 
 Mail::Mail(const Program& program)
-    : program_(&program), messages_(program.channels.size()), meetings_(program.joins.size()) {
+    : program_(&program), messages_(program.channels.size()), free_(1), meetings_(program.joins.size()) {
   for (const Channel& channel : program.channels) {
     message_lanes_ = std::max(message_lanes_, program.cohorts[static_cast<std::size_t>(channel.to)].ranks.size());
   }
@@ -18,6 +19,11 @@ Mail::Mail(const Program& program)
     }
     groups_.push_back(static_cast<std::size_t>(groups));
   }
+}
+
+void Mail::set_components(std::vector<std::size_t> of_channel, std::size_t count) {
+  component_ = std::move(of_channel);
+  free_.resize(count);
 }
 
 void Mail::begin_step(bool keep) {
@@ -33,11 +39,12 @@ void Mail::send(std::size_t channel, std::size_t k, const Ticks* end) {
   const std::size_t lanes = program_->cohorts[static_cast<std::size_t>(c.to)].ranks.size();
   LaneBuffer<Ticks>& message = messages[k];
   STEPCAST_ASSERT(message.empty());
-  if (free_.empty()) {
+  auto& spare = free_[component_.empty() ? 0 : component_[channel]];
+  if (spare.empty()) {
     message = LaneBuffer<Ticks>(message_lanes_);
   } else {
-    message = std::move(free_.back());
-    free_.pop_back();
+    message = std::move(spare.back());
+    spare.pop_back();
   }
   Ticks* out = message.data();
   if (c.from_lane.empty()) {
@@ -54,7 +61,7 @@ const Ticks* Mail::arrival(std::size_t channel, std::size_t k) const {
 
 void Mail::take(std::size_t channel, std::size_t k) {
   if (keep_) return;
-  free_.push_back(std::move(messages_[channel][k]));
+  free_[component_.empty() ? 0 : component_[channel]].push_back(std::move(messages_[channel][k]));
   messages_[channel][k] = LaneBuffer<Ticks>();
 }
 
@@ -86,7 +93,16 @@ bool Mail::join(std::size_t join, std::size_t k, std::size_t member, const Ticks
 }
 
 const Meeting* Mail::meeting(std::size_t join, std::size_t k) const {
-  return arrived(join, k) == program_->joins[join].cohorts.size() ? &meetings_[join][k] : nullptr;
+  const bool complete = arrived(join, k) == program_->joins[join].cohorts.size() && !meetings_[join][k].held;
+  return complete ? &meetings_[join][k] : nullptr;
+}
+
+void Mail::bound(const Meeting& meeting, Ticks& begin, Ticks& end) {
+  begin = end = 0;
+  for (std::size_t g = 0; g < meeting.begin.size(); ++g) {
+    begin = std::max(begin, meeting.begin[g]);
+    end = std::max(end, meeting.begin[g] + meeting.longest[g]);
+  }
 }
 
 std::size_t Mail::arrived(std::size_t join, std::size_t k) const {
@@ -107,7 +123,7 @@ void Mail::resolve(std::size_t join, const Meeting& meeting, std::size_t member,
   for (std::size_t i = 0; i < lanes; ++i) {
     const std::size_t group = j.group_of_lane.empty() ? 0 : static_cast<std::size_t>(j.group_of_lane[member][i]);
     begin[i] = meeting.begin[group];
-    end[i] = meeting.begin[group] + (largest ? meeting.longest[group] : duration[i]);
+    end[i] = meeting.begin[group] + (largest ? meeting.longest[group] : duration[i]) + meeting.delay;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/flow_port.h"
 #include "sim/engine/lanes.h"
 #include "sim/program/program.h"
 
@@ -17,12 +18,18 @@ namespace stepcast::sim {
 struct Meeting {
   std::vector<Ticks> begin, longest;
   std::size_t arrived = 0, taken = 0;
+  // On shared links: what its members need of them, and by how much sharing lengthened it. Held: not ended yet.
+  FlowRequest flow;
+  bool held = false;
+  Ticks delay = 0;
 };
 
 class Mail {
  public:
   explicit Mail(const Program& program);
 
+  // Channels of one component are written and read by one thread at a time; components may be by several.
+  void set_components(std::vector<std::size_t> of_channel, std::size_t count);
   // Forgets the last step's messages. `keep`: nothing is freed when taken.
   void begin_step(bool keep);
 
@@ -34,7 +41,11 @@ class Mail {
 
   // Adds a member's lanes to meeting k; true when it was the last one.
   bool join(std::size_t join, std::size_t k, std::size_t member, const Ticks* ready, const Ticks* duration);
-  // Null while members lack.
+  // A meeting that has begun.
+  [[nodiscard]] Meeting& meeting_at(std::size_t join, std::size_t k) { return meetings_[join][k]; }
+  // Latest begin and end of its groups, alone.
+  static void bound(const Meeting& meeting, Ticks& begin, Ticks& end);
+  // Null while members lack, or while it is held.
   [[nodiscard]] const Meeting* meeting(std::size_t join, std::size_t k) const;
   void take_meeting(std::size_t join, std::size_t k);
   // Members that have arrived so far.
@@ -51,7 +62,8 @@ class Mail {
   const Program* program_;
   bool keep_ = false;
   std::vector<std::vector<LaneBuffer<Ticks>>> messages_;  // by channel and k; empty: not sent, or taken
-  std::vector<LaneBuffer<Ticks>> free_;                   // all of the longest size
+  std::vector<std::size_t> component_;                    // by channel; empty: one
+  std::vector<std::vector<LaneBuffer<Ticks>>> free_;      // by component; all of the longest size
   std::size_t message_lanes_ = 0;
   std::vector<std::vector<Meeting>> meetings_;
   std::vector<std::size_t> groups_;  // by join class

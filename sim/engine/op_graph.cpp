@@ -1,10 +1,12 @@
 #include "sim/engine/op_graph.h"
 
 #include <algorithm>
+#include <queue>
 
 #include <fmt/core.h>
 
 #include "sim/engine/calendar_queue.h"
+#include "sim/engine/flows.h"
 
 namespace stepcast::sim {
 
@@ -35,6 +37,17 @@ void OpGraphBuilder::set_group(std::uint32_t op, std::uint32_t group, bool large
   ++graph_.group_sizes[group];
 }
 
+std::uint32_t OpGraphBuilder::add_bundle(std::uint64_t key, const std::vector<LinkShare>* links) {
+  graph_.bundles.push_back({0, key, {}, links});
+  return static_cast<std::uint32_t>(graph_.bundles.size() - 1);
+}
+
+void OpGraphBuilder::set_bundle(std::uint32_t op, std::uint32_t bundle) {
+  if (graph_.bundle_of.size() <= op) graph_.bundle_of.resize(op + std::size_t{1}, OpGraph::no_group);
+  graph_.bundle_of[op] = bundle;
+  ++graph_.bundles[bundle].members;
+}
+
 void OpGraphBuilder::add_edge(std::uint32_t from, std::uint32_t to, Ticks delay, bool message) {
   std::uint32_t index = 0;
   if (delay != 0) {
@@ -63,6 +76,7 @@ Result<OpGraph> OpGraphBuilder::build() && {
                       fmt::format("a graph of {} ops and {} words of edges; at most 2^30 and 2^32", n, words));
   }
   if (!g.groups.empty()) g.groups.resize(n, OpGraph::no_group);
+  if (!g.bundle_of.empty()) g.bundle_of.resize(n, OpGraph::no_group);
   g.offsets.assign(n + 1, 0);
   for (const Edge& e : edges_) g.offsets[e.from + std::size_t{1}] += e.delay != 0 ? 2 : 1;
   for (std::size_t i = 0; i < n; ++i) g.offsets[i + 1] += g.offsets[i];
@@ -83,7 +97,7 @@ constexpr std::uint32_t nobody = 0xffffffff;
 // Times double as running maxima until an op is scheduled.
 class GraphRun {
  public:
-  explicit GraphRun(const OpGraph& graph) : graph_(graph) {
+  explicit GraphRun(const OpGraph& graph) : graph_(graph), flows_(graph.link_capacity) {
     times_.ops.resize(graph.size());
     for (std::size_t e = 0; e < graph.edges.size(); ++e) {
       ++times_.ops[graph.edges[e] & target_mask].missing;
@@ -91,20 +105,17 @@ class GraphRun {
     }
     groups_.resize(graph.group_sizes.size());
     for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g].missing = graph.group_sizes[g];
+    if (graph.bundle_of.empty()) return;
+    bundles_.resize(graph.bundles.size());
+    for (std::size_t b = 0; b < bundles_.size(); ++b) bundles_[b].missing = graph.bundles[b].members;
+    next_in_bundle_.assign(graph.size(), nobody);
   }
 
   Result<OpTimes> run() && {
     for (std::uint32_t op = 0; op < graph_.size(); ++op) {
       if (times_.ops[op].missing == 0) ready(op);
     }
-    std::size_t done = 0;
-    while (!queue_.empty()) {
-      const CalendarQueue::Event event = queue_.pop();
-      if (queue_.opened()) prefetch_today();
-      ++done;
-      times_.makespan = event.time;
-      release(event.id, event.time);
-    }
+    const std::size_t done = bundles_.empty() ? run_alone() : run_shared();
     if (done < graph_.size()) {
       const auto stuck =
           std::find_if(times_.ops.begin(), times_.ops.end(), [](const OpTime& t) { return t.missing > 0; });
@@ -116,6 +127,92 @@ class GraphRun {
   }
 
  private:
+  // Without shared links. Number of ops that have ended.
+  std::size_t run_alone() {
+    std::size_t done = 0;
+    while (!queue_.empty()) {
+      const CalendarQueue::Event event = queue_.pop();
+      if (queue_.opened()) prefetch_today();
+      ++done;
+      times_.makespan = event.time;
+      release(event.id, event.time);
+    }
+    return done;
+  }
+
+  // All that happens at one time is in before rates are solved: flows end, then begin, then ops end, until nothing more
+  // happens. Members of a flow may end before it; they are told of when it ends.
+  std::size_t run_shared() {
+    std::size_t done = 0;
+    while (true) {
+      Ticks now = queue_.empty() ? FlowSet::never : queue_.next_time();
+      if (!arrivals_.empty()) now = std::min(now, arrivals_.top().begin);
+      now = std::min(now, flows_.next());
+      if (now == FlowSet::never) return done;
+      clock_ = now;
+      for (bool more = true; more;) {
+        more = false;
+        std::uint32_t bundle = 0;
+        for (; flows_.take(now, bundle); more = true) end_bundle(bundle);
+        for (; !arrivals_.empty() && arrivals_.top().begin <= now; more = true) start_flow();
+        for (; !queue_.empty() && queue_.next_time() <= now; more = true) {
+          const std::uint32_t op = queue_.pop().id;
+          ++done;
+          times_.makespan = std::max(times_.makespan, times_.ops[op].end);
+          release(op, times_.ops[op].end);
+        }
+      }
+    }
+  }
+
+  struct Bundle {
+    std::uint32_t missing = 0, members = nobody;  // list through next_in_bundle_
+    Ticks begin = 0, end = 0;                     // latest, alone
+  };
+  struct Arrival {
+    Ticks begin;
+    std::uint64_t key;
+    std::uint32_t bundle;
+    bool operator>(const Arrival& o) const { return begin != o.begin ? begin > o.begin : key > o.key; }
+  };
+
+  // The op's end alone is known.
+  void join_bundle(std::uint32_t op, std::uint32_t index) {
+    Bundle& b = bundles_[index];
+    const OpTime& t = times_.ops[op];
+    b.begin = std::max(b.begin, t.begin);
+    b.end = std::max(b.end, t.end);
+    next_in_bundle_[op] = b.members;
+    b.members = op;
+    if (--b.missing > 0) return;
+    if (b.end > b.begin && graph_.bundles[index].ports.any()) {
+      arrivals_.push({b.begin, graph_.bundles[index].key, index});
+    } else {
+      release_bundle(b, 0);
+    }
+  }
+
+  void start_flow() {
+    const Arrival arrival = arrivals_.top();
+    arrivals_.pop();
+    const OpGraph::Bundle& wanted = graph_.bundles[arrival.bundle];
+    const Ticks work = bundles_[arrival.bundle].end - arrival.begin;
+    flows_.start(arrival.begin, work, arrival.key, arrival.bundle,
+                 {wanted.links, port_share(wanted.ports.nic, work), port_share(wanted.ports.nvlink, work)});
+  }
+
+  void end_bundle(std::uint32_t index) {
+    Bundle& b = bundles_[index];
+    release_bundle(b, std::max<Ticks>(0, clock_ - b.end));
+  }
+
+  void release_bundle(const Bundle& b, Ticks delay) {
+    for (std::uint32_t op = b.members; op != nobody; op = next_in_bundle_[op]) {
+      times_.ops[op].end += delay;
+      queue_.push(std::max(times_.ops[op].end, clock_), op);
+    }
+  }
+
   struct Group {
     std::uint32_t missing = 0;
     std::uint32_t members = nobody;  // list through next_member
@@ -166,7 +263,9 @@ class GraphRun {
     OpTime& t = times_.ops[op];
     t.begin = begin;
     t.end = std::max(begin + duration, t.end);
-    queue_.push(t.end, op);
+    const std::uint32_t bundle = bundles_.empty() ? OpGraph::no_group : graph_.bundle_of[op];
+    if (bundle != OpGraph::no_group) return join_bundle(op, bundle);
+    queue_.push(std::max(t.end, clock_), op);
     __builtin_prefetch(graph_.edges.data() + graph_.offsets[op]);
   }
 
@@ -174,6 +273,11 @@ class GraphRun {
   OpTimes times_;
   std::vector<Group> groups_;
   CalendarQueue queue_;
+  Ticks clock_ = 0;  // with bundles only
+  std::vector<Bundle> bundles_;
+  std::vector<std::uint32_t> next_in_bundle_;
+  std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
+  FlowSet flows_;
 };
 
 }  // namespace

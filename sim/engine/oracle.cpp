@@ -48,7 +48,11 @@ class Reader {
     InstructionEvent event;
     event.step = options_.first_step + s;
     event.cohort = static_cast<int>(c);
-    for (Ticks& host : hosts_[c]) host += cohort.step_host_ticks;
+    for (std::size_t i = 0; i < hosts_[c].size(); ++i) {
+      hosts_[c][i] += cohort.step_host_ticks;
+      if (conditions_.stall_by_rank.empty() || event.step != conditions_.stall_step) continue;
+      hosts_[c][i] += conditions_.stall_by_rank[static_cast<std::size_t>(cohort.ranks[i].value)];
+    }
     for (const Call& call : cohort.calls) {
       event.call = static_cast<std::int32_t>(&call - cohort.calls.data());
       event.pc = 0;

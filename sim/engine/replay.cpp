@@ -26,7 +26,8 @@ struct StepRecord {
   std::uint64_t step = 0;
   RunResult result;
   Mail mail;
-  std::vector<std::vector<Checkpoint>> at_call;  // by cohort and call
+  std::size_t stride = 1;                        // calls from one checkpoint to the next
+  std::vector<std::vector<Checkpoint>> at_call;  // by cohort and call / stride
   std::vector<std::vector<Place>> sends, receives;
   std::vector<std::vector<std::vector<Place>>> joins;  // by class and member
 };
@@ -151,6 +152,7 @@ class Recorder {
       const std::size_t member = mail.member(in.target, s.index);
       const Meeting* meeting = mail.meeting(in.target, index_of(record_->joins[in.target][member], place));
       mail.resolve(in.target, *meeting, member, largest, duration, begin, end);
+      s.add_delays(in, ordinal, end);
       return;
     }
     if (in.op == Opcode::collective) {
@@ -159,6 +161,7 @@ class Recorder {
       if (largest) kernels().group_max(plan, s.padded, duration, duration);
     }
     for (std::size_t i = 0; i < s.padded; ++i) end[i] = begin[i] + duration[i];
+    s.add_delays(in, ordinal, end);
   }
 
   const StepRecord* record_;
@@ -173,16 +176,28 @@ void record_cohort(StepRecord& record, CohortState& state, const StepRecord::Che
   std::vector<Ticks> expected(state.lanes), end(state.lanes);
   state.step_end(expected);
   restore(begin, state);
+  state.begin_host(record.step);
   Recorder recorder(record, state, sink);
   std::uint64_t ordinal = 0;
   for (std::size_t call = 0; call < state.cohort->calls.size(); ++call) {
-    if (checkpoints) save(state, ordinal, record.at_call[static_cast<std::size_t>(state.index)].emplace_back());
+    if (checkpoints && call % record.stride == 0) {
+      save(state, ordinal, record.at_call[static_cast<std::size_t>(state.index)].emplace_back());
+    }
     recorder.call(static_cast<std::int32_t>(call), ordinal);
     ordinal += state.cohort->bodies[state.cohort->calls[call].body].instructions.size();
   }
   state.step_end(end);
   STEPCAST_ASSERT(end == expected);
   if (sink != nullptr) sink->on_step_end(record.step, state.index, end);
+}
+
+// All checkpoints together stay within this; calls between them are evaluated again from the one before.
+constexpr std::size_t checkpoint_budget = std::size_t{128} << 20;
+
+std::size_t checkpoint_stride(const std::vector<CohortState>& cohorts) {
+  std::size_t all = 0;
+  for (const CohortState& s : cohorts) all += s.time_count() * sizeof(Ticks) * s.cohort->calls.size();
+  return 1 + all / checkpoint_budget;
 }
 
 Result<std::shared_ptr<StepRecord>> record_run(const Program& program, const Conditions& conditions,
@@ -196,7 +211,6 @@ Result<std::shared_ptr<StepRecord>> record_run(const Program& program, const Con
     const bool last = i + 1 == options.steps;
     for (std::size_t c = 0; last && c < begin.size(); ++c) {
       save(machine.cohorts()[c], 0, begin[c]);
-      begin[c].host_offset += program.cohorts[c].step_host_ticks;  // as begin_step() does
     }
     const Status status = machine.run_step(record->step, last);
     if (!status) return status.errors();
@@ -205,6 +219,7 @@ Result<std::shared_ptr<StepRecord>> record_run(const Program& program, const Con
   record->mail = std::move(machine.mail());
   list_places(*record);
   record->at_call.resize(program.cohorts.size());
+  record->stride = checkpoint_stride(machine.cohorts());
   for (std::size_t c = 0; c < program.cohorts.size() && (checkpoints || sink != nullptr); ++c) {
     record_cohort(*record, machine.cohorts()[c], begin[c], sink, checkpoints);
   }
@@ -233,13 +248,20 @@ const RunResult& Replay::result() const { return record_->result; }
 Status Replay::reevaluate(int cohort, int call, Sink& sink) const {
   const auto c = static_cast<std::size_t>(cohort);
   const auto at = static_cast<std::size_t>(call);
-  if (cohort < 0 || c >= record_->at_call.size() || call < 0 || at >= record_->at_call[c].size()) {
+  if (cohort < 0 || c >= record_->at_call.size() || call < 0 || at >= record_->program->cohorts[c].calls.size()) {
     return make_error(ErrorCode::invalid, fmt::format("no call {} of cohort {} in the recorded step", call, cohort));
   }
   CohortState state(*record_->program, cohort, record_->conditions);
-  state.begin_step(record_->step);
-  restore(record_->at_call[c][at], state);
-  Recorder(*record_, state, &sink).call(call, record_->at_call[c][at].ordinal);
+  state.begin_step(record_->step);  // host and times are then the checkpoint's
+  const std::size_t from = at / record_->stride;
+  restore(record_->at_call[c][from], state);
+  std::uint64_t ordinal = record_->at_call[c][from].ordinal;
+  Recorder silent(*record_, state, nullptr);
+  for (std::size_t before = from * record_->stride; before < at; ++before) {
+    silent.call(static_cast<std::int32_t>(before), ordinal);
+    ordinal += state.cohort->bodies[state.cohort->calls[before].body].instructions.size();
+  }
+  Recorder(*record_, state, &sink).call(call, ordinal);
   return Unit{};
 }
 

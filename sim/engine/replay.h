@@ -5,8 +5,9 @@
 // the arrival times of all messages and joins. reevaluate() then tells a sink
 // one call again, without the rest; a tracer of the critical path walks back so.
 //
-// Memory: calls x lanes x (streams + slots + host) x 8 bytes, plus a Ticks a
-// lane for each message and three for each join. Reading is thread-safe.
+// Memory: a checkpoint is lanes x (streams + slots + host) x 8 bytes; there is one
+// a call, or fewer so that they stay within 128 MiB. Plus a Ticks a lane for each
+// message and three for each join. Reading is thread-safe.
 // Borrows the program and the conditions.
 #pragma once
 

@@ -197,6 +197,35 @@ void check_meetings(const Program& program, Faults& faults) {
   }
 }
 
+// Units partition the lanes; shared instructions have a use whose pattern fits their unit.
+void check_sharing(const Program& program, const Cohort& cohort, Faults& faults) {
+  const auto fail = [&](const char* what) { faults.push_back(fmt::format("cohort '{}': {}", cohort.name, what)); };
+  const bool whole = cohort.unit_of_lane.empty() && cohort.units == 1;
+  if (!whole && cohort.unit_of_lane.size() != cohort.ranks.size()) fail("unit_of_lane does not match its lanes");
+  for (std::int32_t unit : cohort.unit_of_lane) {
+    if (unit < 0 || unit >= cohort.units) return fail("a unit out of range");
+  }
+  for (const Body& body : cohort.bodies) {
+    for (const Instruction& in : body.instructions) {
+      if ((in.flags & flag_shared) == 0) continue;
+      if (in.cost >= cohort.uses.size()) return fail("a shared instruction without a link use");
+      const std::int32_t p = cohort.uses[in.cost].pattern;
+      if (p < 0 || static_cast<std::size_t>(p) >= program.patterns.size()) return fail("a link use without a pattern");
+      const auto& lists = program.patterns[static_cast<std::size_t>(p)].of_unit;
+      if (lists.size() != 1 && lists.size() != static_cast<std::size_t>(cohort.units)) {
+        return fail("a link pattern that does not match the units");
+      }
+      for (const auto& list : lists) {
+        for (const LinkShare& share : list) {
+          if (share.link < 0 || static_cast<std::size_t>(share.link) >= program.link_capacity.size()) {
+            return fail("a link out of range");
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> check(const Program& program) {
@@ -212,6 +241,7 @@ std::vector<std::string> check(const Program& program) {
       for (std::size_t pc = 0; pc < body.instructions.size(); ++pc) check_instruction(program, c, body, pc, faults);
     }
     check_calls(cohort, faults);
+    if (faults.empty()) check_sharing(program, cohort, faults);
   }
   if (faults.empty()) check_meetings(program, faults);  // counts through references that are now known to hold
   return faults;

@@ -74,6 +74,7 @@ enum InstructionFlag : std::uint8_t {
   flag_no_launch = 1,  // inside a CUDA graph or otherwise not issued by the host
   flag_largest = 2,  // collective: everybody leaves with the slowest member (barrier); else each with its own duration
   flag_second_instance = 4,  // co-scheduled body: rows and memory of the call's second instance
+  flag_shared = 8,  // loads links that others load too: its cost has a LinkUse (tier 2); members of a join alike
 };
 
 struct Instruction {
@@ -90,13 +91,32 @@ struct Instruction {
 };
 static_assert(sizeof(Instruction) == 16);
 
-// duration = max(floor, base + per_row * rows) x slow factor of the device x noise, to the nearest tick.
-enum class NoiseKind : std::uint8_t { none, kernel };  // `none` also ignores the device's slow factor (transfers)
+// duration = max(floor, base + per_row * rows) x slow factor x noise, to the nearest tick. kernel: the device's factor
+// and noise; link: the factor of the rank's network link, no noise; none: neither.
+enum class NoiseKind : std::uint8_t { none, kernel, link };
 struct Cost {
   double base_ticks = 0;
   double per_row_ticks = 0;
   double floor_ticks = 0;
   NoiseKind noise = NoiseKind::none;
+};
+
+// What an instruction puts on links: the time that its busiest port of a kind needs for its bytes at full rate.
+struct LinkUse {
+  double nic_ticks = 0, nic_ticks_per_row = 0;
+  double nvlink_ticks = 0, nvlink_ticks_per_row = 0;
+  std::int32_t pattern = -1;  // index into Program::patterns; -1: none
+};
+
+// The share of a link's capacity that is taken while the ports run at full rate.
+struct LinkShare {
+  std::int32_t link = 0;  // index into Program::link_capacity
+  float nic = 0, nvlink = 0;
+};
+// Where the traffic of a group class, channel or join goes: one list for each unit of the issuing cohort, or one list
+// in all when it spans units.
+struct LinkPattern {
+  std::vector<std::vector<LinkShare>> of_unit;
 };
 
 // One part of memory; names in Program::memory_parts.
@@ -148,8 +168,13 @@ struct Cohort {
   std::vector<Body> bodies;
   std::vector<Call> calls;  // one step, in issue order
   std::vector<Cost> costs;
+  std::vector<LinkUse> uses;  // by cost; empty: no instruction is shared
   std::vector<Work> works;
   std::vector<GroupClass> groups;
+  // Lanes that share links with each other in step: the unit whose operation is one flow on shared links. By lane, 0 to
+  // units - 1; empty: the cohort is one unit.
+  std::vector<std::int32_t> unit_of_lane;
+  int units = 1;
   int slots = 0;
   Ticks launch_ticks = 0;            // host time to issue one instruction
   Ticks sync_ticks = 0;              // host time after a host_sync
@@ -179,6 +204,8 @@ struct Program {
   std::vector<JoinClass> joins;
   std::vector<std::string> memory_parts;
   int loads = 0;  // routing loads (MoE layers) that instructions name
+  std::vector<LinkPattern> patterns;
+  std::vector<double> link_capacity;  // by link: what others leave of it, 0 to 1; empty: nothing is shared
 
   [[nodiscard]] std::int64_t rank_ops() const;  // instructions times lanes of one step
 };

@@ -26,6 +26,8 @@ std::optional<Program> representative(const Program& program) {
   one.ranks = static_cast<int>(program.cohorts.size());
   for (std::size_t c = 0; c < one.cohorts.size(); ++c) {
     one.cohorts[c].ranks = {RankId(static_cast<std::int32_t>(c))};
+    one.cohorts[c].units = 1;
+    one.cohorts[c].unit_of_lane.clear();
     for (GroupClass& group : one.cohorts[c].groups) {
       group.group_size = 1;
       group.lanes = {0};
