@@ -86,26 +86,33 @@ class Reader {
 
   void assign(const std::string& name, bool appended) {
     ShellValue value;
+    bool joined = false;  // NAME+=text goes on in the same word
     if (lexer_.skip('(')) {
       for (lexer_.skip_white(); !lexer_.at_end() && !lexer_.skip(')'); lexer_.skip_white()) {
         const std::size_t before = lexer_.position();
         for (ShellWord& word : lexer_.word(true, false)) value.push_back(std::move(word));
         if (lexer_.position() == before && !lexer_.skip_separator()) break;
       }
-      if (appended) value.insert(value.begin(), variables_[name].begin(), variables_[name].end());
     } else {
       value = lexer_.word(true, true);
       if (value.empty()) value = {{"", lexer_.line()}};
-      if (appended && variables_[name].size() == 1)
-        value.front().text = variables_[name].front().text + value.front().text;
+      joined = true;
     }
     if (!live()) {
       skipped(value);
       return;
     }
+    const ShellValue before = appended ? variables_[name] : ShellValue{};
+    if (joined && before.size() == 1) {
+      value.front().text = before.front().text + value.front().text;
+    } else {
+      value.insert(value.begin(), before.begin(), before.end());
+    }
     if (defines_.contains(name)) return;
-    constexpr std::size_t most_words = 100'000;
-    if (value.size() > most_words) value.resize(most_words);
+    // A script that doubles its variables line by line stops growing here.
+    constexpr std::size_t most_held = std::size_t{64} << 20;
+    for (const ShellWord& word : value) held_ += word.text.size() + sizeof(ShellWord);
+    if (held_ > most_held) return;
     variables_[name] = std::move(value);
     if (std::find(order_.begin(), order_.end(), name) == order_.end()) order_.push_back(name);
   }
@@ -240,6 +247,7 @@ class Reader {
   std::vector<Candidate> commands_;
   ShellValue loose_;
   std::vector<std::string> warnings_;
+  std::size_t held_ = 0;  // bytes of all values so far
 };
 
 }  // namespace

@@ -162,7 +162,7 @@ TEST_CASE("import and export name their kinds, and an argument's fault at its li
   fails("import megatron run.sh --define PP=4", 2, "--cluster");
   fails("import megatron run.sh --cluster h100:64", 1, "run.sh:6 --pipeline-model-parallel-size: found '$PP'");
   fails("import megatron run.sh --cluster h100:64 --define PP", 2, "NAME=VALUE");
-  fails("import megatron run.sh --cluster h100:64 --define PP=7", 1, "--pipeline-model-parallel-size");
+  fails("import megatron run.sh --cluster h100:64 --define PP=7", 1, "must divide the 64 devices");
   fails("import megatron run.sh --cluster h999:64 --define PP=4", 1, "h999");
   fails("export", 2, "kinds are megatron");
   fails("export megatron", 2, "a scenario is needed");
