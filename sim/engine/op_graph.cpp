@@ -185,7 +185,7 @@ class GraphRun {
     next_in_bundle_[op] = b.members;
     b.members = op;
     if (--b.missing > 0) return;
-    if (b.end > b.begin && graph_.bundles[index].ports.any()) {
+    if (b.end > b.begin) {
       arrivals_.push({b.begin, graph_.bundles[index].key, index});
     } else {
       release_bundle(b, 0);
@@ -264,7 +264,8 @@ class GraphRun {
     t.begin = begin;
     t.end = std::max(begin + duration, t.end);
     const std::uint32_t bundle = bundles_.empty() ? OpGraph::no_group : graph_.bundle_of[op];
-    if (bundle != OpGraph::no_group) return join_bundle(op, bundle);
+    // What loads nothing does not wait for the other lanes of its unit.
+    if (bundle != OpGraph::no_group && graph_.bundles[bundle].ports.any()) return join_bundle(op, bundle);
     queue_.push(std::max(t.end, clock_), op);
     __builtin_prefetch(graph_.edges.data() + graph_.offsets[op]);
   }

@@ -21,7 +21,7 @@ bool same(const sim::RunResult& a, const sim::RunResult& b) {
   return a.step_end == b.step_end && a.rank_end == b.rank_end;
 }
 
-bool random_programs(std::uint64_t seed) {
+bool random_programs(std::uint64_t seed, std::int64_t& late) {
   sim::Program program = sim::testing::random_program(seed, seed % 3 == 0);
   const sim::testing::HashedLoads loads(seed);
   sim::Conditions conditions;
@@ -34,7 +34,13 @@ bool random_programs(std::uint64_t seed) {
   sim::testing::share_randomly(program, seed);
   const auto contended = sim::run_contended(program, conditions, {});
   const auto shared = sim::run_oracle(program, conditions, {});
-  return contended.ok() == shared.ok() && (!shared.ok() || same(contended->result, *shared));
+  if (contended.ok() != shared.ok()) return false;
+  // Flows that begin late (flows.h) begin when their engine gets to them: such programs are not comparable.
+  if (shared.ok() && contended->flows.late > 0) {
+    ++late;
+    return true;
+  }
+  return !shared.ok() || same(contended->result, *shared);
 }
 
 // A library scenario of up to `most_devices` with a few microbatches and random noise, skew and sharing.
@@ -80,10 +86,10 @@ int main(int argc, char** argv) {
   const auto library = scenarios::list_library(STEPCAST_SOURCE_DIR);
   if (!library) return 2;
   const auto begin = std::chrono::steady_clock::now();
-  std::int64_t programs = 0, scenario_runs = 0;
+  std::int64_t programs = 0, scenario_runs = 0, late = 0;
   for (; std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds; ++seed) {
     ++programs;
-    if (!random_programs(seed)) {
+    if (!random_programs(seed, late)) {
       fmt::print("engines disagree on the random program of seed {}\n", seed);
       return 1;
     }
@@ -94,6 +100,8 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  fmt::print("{} random programs and {} random scenarios: all engines agree\n", programs, scenario_runs);
+  fmt::print(
+      "{} random programs ({} of them with late flows, not compared) and {} random scenarios: all engines agree\n",
+      programs, late, scenario_runs);
   return 0;
 }
