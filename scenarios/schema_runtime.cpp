@@ -1,4 +1,4 @@
-// The blocks overlap, offload, runtime and reliability.
+// The blocks overlap, offload and runtime.
 #include <algorithm>
 
 #include <string>
@@ -142,27 +142,6 @@ void read_runtime(Draft& draft) {
        {"host_binding", on_off(runtime.host_binding)},
        {"host_launch_us", fmt::format("{:.4g}", runtime.host_launch_us)},
        {"host_sync_us", fmt::format("{:.4g}", runtime.host_sync_us)}});
-}
-
-void read_reliability(Draft& draft) {
-  JsonFields fields = draft.block("reliability");
-  Json& kept = draft.reliability;
-  const auto number = [&](const char* key, double low, double high) {
-    if (const auto v = fields.number(key, low, high)) kept[key] = *v;
-  };
-  number("device_mtbf_hours", 1, 1e9);
-  number("node_mtbf_hours", 1, 1e9);
-  number("job_mtbf_hours", 0.001, 1e9);
-  number("checkpoint_interval_s", 1, 1e8);
-  number("checkpoint_write_s", 0, 1e6);
-  number("checkpoint_gb_per_s", 0.001, 1e6);
-  number("detect_s", 0, 1e6);
-  number("restart_s", 0, 1e6);
-  number("total_tokens", 1, 1e18);
-  number("price_per_device_hour", 0, 1e6);
-  if (const auto spares = fields.integer("spare_nodes", 0, 1'000'000)) kept["spare_nodes"] = *spares;
-  if (const auto on = fields.boolean("asynchronous_checkpoint")) kept["asynchronous_checkpoint"] = *on;
-  fields.refuse_unknown();
 }
 
 }  // namespace stepcast::scenarios

@@ -10,12 +10,15 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/record/dependencies.h"
+#include "sim/record/labels.h"
 #include "sim/record/output_file.h"
+#include "sim/record/trace_accounts.h"
 
 namespace stepcast::sim {
 namespace {
 
 constexpr int host_track = stream_count + 1;  // streams are 1 .. stream_count
+constexpr int data_track = host_track + 1;    // the host's work once a step, which may lie under a synchronisation
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -23,8 +26,17 @@ std::string quoted(const std::string& text) {
 
 // One line of the trace before it is formatted; sorted by time.
 struct Line {
-  enum class Kind : std::uint8_t { slice, waiting, host, counter, flow_begin, flow_end } kind = Kind::slice;
-  std::uint32_t op = 0;
+  enum class Kind : std::uint8_t {
+    slice,
+    waiting,
+    host,
+    data,
+    carried,
+    counter,
+    flow_begin,
+    flow_end
+  } kind = Kind::slice;
+  std::uint32_t op = 0;  // carried: index of the carried op
   Ticks at = 0, end = 0;
   double value = 0;        // counter: bytes
   std::uint32_t flow = 0;  // flows: index of the dependency
@@ -32,8 +44,12 @@ struct Line {
 
 class TraceWriter {
  public:
-  TraceWriter(const Program& program, const Timeline& timeline)
-      : program_(program), timeline_(timeline), dependencies_(dependencies(program, timeline)) {
+  TraceWriter(const Program& program, const Timeline& timeline, const TraceAccounts& accounts)
+      : program_(program),
+        timeline_(timeline),
+        accounts_(accounts),
+        labels_(program),
+        dependencies_(dependencies(program, timeline)) {
     for (const Cohort& cohort : program.cohorts) {
       std::vector<std::string>& names = names_.emplace_back();
       for (const Work& work : cohort.works) names.push_back(quoted(work.name));
@@ -87,6 +103,11 @@ class TraceWriter {
       origin_ = std::min(origin_, timeline_.ops[i].ready);
     }
     host_slices();
+    issue_accounts();
+    for (std::uint32_t c = 0; c < accounts_.carried.size(); ++c) {
+      const CarriedOp& op = accounts_.carried[c];
+      lines_.push_back({Line::Kind::carried, c, std::max(op.begin, timeline_.step_begin), op.end, 0, 0});
+    }
     for (const Line& line : lines_) origin_ = std::min(origin_, line.at);
     memory();
     for (std::uint32_t d = 0; d < dependencies_.size(); ++d) flow(d);
@@ -122,6 +143,42 @@ class TraceWriter {
       }
       open = lines_.size();
       lines_.push_back({Line::Kind::host, i, op.host - launch, op.host, 0, 0});
+    }
+  }
+
+  // What the partition reads beside begin and end: the issue order, when the host had issued the kernel behind a gap,
+  // when it had issued the rank's last op, and its work once a step.
+  void issue_accounts() {
+    order_.assign(timeline_.ops.size(), 0);
+    issued_.assign(timeline_.ops.size(), -1);
+    Ticks cursor = 0, issued = 0, synchronised = 0;
+    bool any = false;
+    for (std::uint32_t i = 0; i < timeline_.ops.size(); ++i) {
+      const TimelineOp& op = timeline_.ops[i];
+      const Instruction& in = instruction_of(program_, op);
+      const Cohort& cohort = program_.cohorts[static_cast<std::size_t>(op.cohort)];
+      const bool first = i == 0 || op.rank != timeline_.ops[i - 1].rank;
+      if (first) {
+        cursor = issued = synchronised = timeline_.step_begin;
+        any = false;
+      }
+      order_[i] = first ? 1 : order_[i - 1] + 1;
+      if (in.op == Opcode::host_sync) {
+        synchronised = op.end;
+      } else if ((in.flags & flag_no_launch) == 0) {
+        issued = std::max(issued, op.host);
+        if (!any && cohort.step_host_ticks > 0) {
+          const Ticks end = op.host - cohort.launch_ticks;
+          lines_.push_back({Line::Kind::data, i, end - cohort.step_host_ticks, end, 0, 0});
+        }
+        any = true;
+      }
+      if (in.op == Opcode::compute && in.stream == Stream::compute) {
+        if (op.begin > cursor) issued_[i] = issued;
+        cursor = std::max(cursor, op.end);
+      }
+      const bool last = i + 1 == timeline_.ops.size() || timeline_.ops[i + 1].rank != op.rank;
+      if (last) rank_issued_.push_back(std::max(issued, synchronised));
     }
   }
 
@@ -174,12 +231,21 @@ class TraceWriter {
     for (const Cohort& cohort : program_.cohorts) {
       for (RankId rank : cohort.ranks) home[static_cast<std::size_t>(rank.value)] = &cohort;
     }
-    for (RankId rank : timeline_.ranks) {
+    for (std::size_t r = 0; r < timeline_.ranks.size(); ++r) {
+      const RankId rank = timeline_.ranks[r];
+      if (r < accounts_.stage_end.size() && r < rank_issued_.size()) {
+        file.write(
+            fmt::format("{{\"ph\":\"M\",\"pid\":{},\"tid\":0,\"name\":\"stepcast_rank\",\"args\":{{\"issued_us\":{},"
+                        "\"stage_end_us\":{}}}}},\n",
+                        rank.value, us(rank_issued_[r]), us(accounts_.stage_end[r])));
+      }
       const Cohort& cohort = *home[static_cast<std::size_t>(rank.value)];
       named("process_name", rank.value, 0, "name", quoted(fmt::format("rank {} ({})", rank.value, cohort.name)));
       named("process_sort_index", rank.value, 0, "sort_index", std::to_string(rank.value));
-      for (int tid = 1; tid <= host_track; ++tid) {
-        const char* const track = tid == host_track ? "host" : name(static_cast<Stream>(tid - 1));
+      for (int tid = 1; tid <= data_track; ++tid) {
+        const char* const track = tid == data_track   ? "data"
+                                  : tid == host_track ? "host"
+                                                      : name(static_cast<Stream>(tid - 1));
         named("thread_name", rank.value, tid, "name", quoted(track));
         named("thread_sort_index", rank.value, tid, "sort_index", std::to_string(tid == host_track ? 0 : tid));
       }
@@ -192,6 +258,10 @@ class TraceWriter {
   }
 
   void format(const Line& line) {
+    if (line.kind == Line::Kind::carried) {
+      carried(line);
+      return;
+    }
     const TimelineOp& op = timeline_.ops[line.op];
     const Instruction& in = instruction_of(program_, op);
     const Work& work = work_of(program_, op);
@@ -202,7 +272,16 @@ class TraceWriter {
         print("\"name\":{},\"cat\":\"{}\",\"args\":{{", name_of(op, in),
               in.op == Opcode::compute ? name(work.category) : "communication");
         slice_arguments(op, in, work);
+        partition_arguments(line.op, op, in);
         print("}}}},\n");
+        break;
+      case Line::Kind::data:
+        print(
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":\"data, "
+            "logging\",\"cat\":\"data\"}},\n",
+            op.rank.value, data_track, us(line.at), us(line.end - line.at + origin_));
+        break;
+      case Line::Kind::carried:
         break;
       case Line::Kind::waiting:
         begin_slice(line, op, track);
@@ -241,6 +320,36 @@ class TraceWriter {
           length / 1000, length % 1000);
   }
 
+  // As the reader in scenarios/profile needs them; `order` follows the other arguments.
+  void partition_arguments(std::uint32_t i, const TimelineOp& op, const Instruction& in) {
+    print("{}\"order\":{}", text_.back() == '{' ? "" : ",", order_[i]);
+    if (in.op == Opcode::compute && in.stream == Stream::compute) {
+      if (issued_[i] >= 0) print(",\"issued_us\":{}", us(issued_[i]));
+      return;
+    }
+    communication_arguments(labels_.of(op.cohort, op.call, op.pc), op.ready, op.begin);
+    if (in.op == Opcode::receive && i < accounts_.sent.size()) print(",\"sent_us\":{}", us(accounts_.sent[i]));
+  }
+
+  void communication_arguments(const OpLabel& label, Ticks ready, Ticks begin) {
+    print(",\"exposed_as\":\"{}\",\"waits_as\":\"{}\"", name(label.transfer), name(label.waiting));
+    if (ready < begin) print(",\"ready_us\":{}", us(std::max(ready, origin_)));
+  }
+
+  void carried(const Line& line) {
+    const CarriedOp& op = accounts_.carried[line.op];
+    const Cohort& cohort = program_.cohorts[static_cast<std::size_t>(op.cohort)];
+    const Body& body = cohort.bodies[cohort.calls[static_cast<std::size_t>(op.call)].body];
+    const Instruction& in = body.instructions[static_cast<std::size_t>(op.pc)];
+    print(
+        "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"cat\":\"communication\",\"args\":{{"
+        "\"order\":0",
+        op.rank.value, static_cast<int>(in.stream) + 1, us(line.at), us(line.end - line.at + origin_),
+        names_[static_cast<std::size_t>(op.cohort)][in.work]);
+    communication_arguments(labels_.of(op.cohort, op.call, op.pc), op.ready, line.at);
+    print("}}}},\n");
+  }
+
   void slice_arguments(const TimelineOp& op, const Instruction& in, const Work& work) {
     const char* comma = "";
     const auto argument = [&](const char* key, const auto& value) {
@@ -264,23 +373,31 @@ class TraceWriter {
 
   const Program& program_;
   const Timeline& timeline_;
+  const TraceAccounts& accounts_;
+  Labels labels_;
   std::vector<Dependency> dependencies_;
   std::vector<std::vector<std::string>> names_;  // JSON strings, by cohort and work
   std::vector<Line> lines_;
-  Ticks origin_ = 0;  // zero of the trace's clock
+  std::vector<std::uint32_t> order_;  // by op, from 1 within its rank
+  std::vector<Ticks> issued_;         // by op: of kernels behind a gap; else negative
+  std::vector<Ticks> rank_issued_;    // by rank
+  Ticks origin_ = 0;                  // zero of the trace's clock
   std::string text_;
 };
 
 }  // namespace
 
 std::int64_t estimate_trace_bytes(const Program& program, const Timeline& timeline) {
-  return TraceWriter(program, timeline).estimate();
+  const TraceAccounts none;
+  return TraceWriter(program, timeline, none).estimate();
 }
 
-Status write_trace(const Program& program, const Conditions&, const Timeline& timeline,
+Status write_trace(const Program& program, const Conditions& conditions, const Timeline& timeline,
                    const std::filesystem::path& file) {
+  const auto accounts = trace_accounts(program, conditions, timeline);
+  if (!accounts) return accounts.errors();
   OutputFile out(file);
-  TraceWriter(program, timeline).write(out);
+  TraceWriter(program, timeline, *accounts).write(out);
   return out.close();
 }
 
