@@ -51,6 +51,25 @@ TEST_CASE("random programs on shared links run alike in the contention tier and 
   CHECK(slowed > 100);
 }
 
+TEST_CASE("a thousand random programs on shared links end alike in the contention tier and in the oracle") {
+  int compared = 0;
+  for (std::uint64_t seed = 1000; seed < 2000; ++seed) {
+    Program program = testing::random_program(seed, seed % 3 == 0);
+    testing::share_randomly(program, seed);
+    const testing::HashedLoads loads(seed);
+    Conditions conditions;
+    conditions.seed = seed;
+    conditions.loads = &loads;
+    const auto fast = run_contended(program, conditions, {});
+    const auto exact = run_oracle(program, conditions, {});
+    if (fast.ok() != exact.ok()) FAIL("seed " << seed << ": one engine finds a deadlock");
+    if (!fast.ok() || fast->flows.late > 0) continue;
+    ++compared;
+    if (fast->result.step_end != exact->step_end || fast->result.rank_end != exact->rank_end) FAIL("seed " << seed);
+  }
+  CHECK(compared > 700);
+}
+
 TEST_CASE("a pipeline of units on shared links runs alike in the contention tier and in the oracle") {
   for (const bool skewed : {false, true}) {
     bench::Shape shape;
