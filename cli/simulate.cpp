@@ -56,6 +56,7 @@ Result<Output> run(const Invocation& invocation) {
   options.ignore_memory = arguments.flag("ignore-memory");
   options.progress = [&](int done, int total) { invocation.progress.update("sampled steps", done, total); };
   options.cancelled = interrupted;
+  options.advice_catalog = request->catalog_root;
   const auto forecast = scenarios::forecast(*scenario, options);
   if (!forecast) return forecast.errors();
   if (arguments.has("trace") && !forecast->interrupted) {

@@ -52,7 +52,9 @@ void add_mla(Items& items, const Model& model, const Mla& mla, const ActivationO
   items.push_back(whole("qkv", model.hidden, o.gemm_input_width, {"layernorm"}));
   items.push_back(whole("mla_compressed", compressed + mla.qk_rope_head_dim, o.width));
   items.push_back(whole("mla_up", compressed, o.gemm_input_width, {"mla_up_proj"}));
-  items.push_back(split("attention_core", heads * (2 * qk + mla.v_head_dim), o.width, {"mla_up_proj"}));
+  items.push_back(split("attention_core", heads * 2 * qk, o.width, {"mla_up_proj"}));
+  items.push_back(
+      split("attention_core", heads * mla.v_head_dim, o.width, o.mla_values_stay ? Names{} : Names{"mla_up_proj"}));
   add_scores(items, model, heads, o);
   add_output(items, heads * mla.v_head_dim, o);
 }

@@ -41,6 +41,8 @@ struct ActivationOptions {
   double gemm_input_width = 2;       // of saved inputs of products: 1 where an 8-bit recipe keeps the quantised copy
   bool fused_attention = true;       // no scores are kept, only their row statistics
   bool fused_cross_entropy = false;  // the loss keeps 16-bit logits and not their 32-bit softmax
+  // Recomputing MLA's up-projection leaves the values that attention saved (see README); else it frees them too.
+  bool mla_values_stay = false;
 };
 
 [[nodiscard]] std::vector<ActivationItem> layer_activations(const Model& model, Layer layer,

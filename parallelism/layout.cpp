@@ -131,7 +131,8 @@ void check_sequence_and_layers(const Degrees& d, const Divisibility& limits, Fau
                                              std::int64_t{d.tp} * d.cp, sequence));
   }
   const std::int64_t pieces = std::int64_t{d.pp} * d.vpp;
-  if (limits.layers > 0 && pieces > limits.layers) {
+  // As many pieces as layers, embedding and loss together: the first and the last piece hold no layer.
+  if (limits.layers > 0 && pieces > limits.layers && pieces != std::int64_t{limits.layers} + 2) {
     faults.add("pp", d.vpp == 1 ? fmt::format("pp {} is above the {} layers", d.pp, limits.layers)
                                 : fmt::format("pp {} x vpp {} = {} is above the {} layers", d.pp, d.vpp, pieces,
                                               limits.layers));

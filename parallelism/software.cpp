@@ -102,6 +102,15 @@ const std::vector<Field>& fields_of_profile() {
       {"optimizer_state", Choice{&P::optimizer_state, {"fp32", "bf16", "fp8"}}},
       {"context_bytes", Number{&P::context_bytes, 0, 1e12}},
       {"fragmentation", Number{&P::fragmentation, 0, 1}},
+      {"bucket_bytes", Number{&P::bucket_bytes, 0, 1e12}},
+      {"loss_peak_bytes_per_logit", Number{&P::loss_peak_bytes_per_logit, 6, 100}},
+      {"placeholder_gradients", Flag{&P::placeholder_gradients}},
+      {"bf16_gradients_stay", Flag{&P::bf16_gradients_stay}},
+      {"fp32_gradient_copy", Flag{&P::fp32_gradient_copy}},
+      {"keeps_stage_outputs", Flag{&P::keeps_stage_outputs}},
+      {"fp32_parameters", Flag{&P::fp32_parameters}},
+      {"mla_values_stay", Flag{&P::mla_values_stay}},
+      {"memory_report", Choice{&P::memory_report, {"allocated", "reserved", "device"}}},
   };
   return fields;
 }

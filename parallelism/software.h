@@ -74,6 +74,15 @@ struct SoftwareProfile {
   std::string optimizer_state = "fp32";        // of the moments beside fp32 master weights: fp32 | bf16 | fp8
   double context_bytes = 0;                    // CUDA context, NCCL buffers, per device
   double fragmentation = 0;                    // share of the dynamic peak
+  double bucket_bytes = 0;                     // flat buffers of reductions and gathers that live for the whole step
+  double loss_peak_bytes_per_logit = 10;       // at the loss's peak; 6 of them (logits, fp32 softmax) until backward
+  bool placeholder_gradients = false;          // an empty weight gradient of each shape is kept beside the fused one
+  bool bf16_gradients_stay = false;            // autograd's BF16 gradients stay beside the fp32 accumulation buffer
+  bool fp32_gradient_copy = false;             // 16-bit gradients of a rank's share are copied to fp32 and that is kept
+  bool keeps_stage_outputs = false;            // what a stage sent on stays until its backward
+  bool fp32_parameters = false;                // sharded parameters are the fp32 masters; BF16 ones exist gathered only
+  bool mla_values_stay = false;                // recomputing MLA's up-projection leaves the values that attention saved
+  std::string memory_report = "device";        // what the framework's log calls memory: allocated | reserved | device
   std::map<std::string, std::string> sources;  // key -> source
 };
 

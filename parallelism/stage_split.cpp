@@ -49,7 +49,8 @@ StageSplit from_counts(const std::vector<int>& counts, const SplitRequest& reque
 
 Result<StageSplit> spread_evenly(const SplitRequest& request) {
   const int stages = request.virtual_stages;
-  if (stages > request.layers) {
+  const bool ends_count = (request.layers + 2) % stages == 0;  // embedding and loss take the place of a layer each
+  if (stages > request.layers && !ends_count) {
     return make_error(ErrorCode::invalid,
                       fmt::format("{} stages are more than the {} layers; place them with stage_layers or "
                                   "pipeline_layout, or lower pp x vpp",
@@ -59,7 +60,7 @@ Result<StageSplit> spread_evenly(const SplitRequest& request) {
   std::vector<int> counts(static_cast<std::size_t>(stages), request.layers / stages);
   const int rest = request.layers % stages;
   if (rest == 0) return from_counts(counts, request, "even");
-  if ((request.layers + 2) % stages == 0) {
+  if (ends_count) {
     std::fill(counts.begin(), counts.end(), (request.layers + 2) / stages);
     counts.front() -= 1;
     counts.back() -= 1;

@@ -104,7 +104,8 @@ struct StepSpec {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   int schedule_group = 0;
   Sharding sharding = Sharding::zero1;
-  int shard_group = 0;  // hsdp
+  int shard_group = 0;                // hsdp
+  bool reshard_after_forward = true;  // zero3, hsdp: parameters are dropped after each pass; else gathered once a step
   bool sequence_parallel = false;
   CpKind cp_kind = CpKind::ring;
   std::vector<int> stage_layers;

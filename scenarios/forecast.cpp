@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/info.h>
 
+#include "scenarios/memory_advice.h"
 #include "scenarios/memory_check.h"
 #include "scenarios/samples.h"
 #include "sim/record/recorder.h"
@@ -62,6 +63,7 @@ models::Documents effective_documents(const StepSpec& spec) {
   d.tokens *= scale;
   d.sum_of_squares *= scale;
   d.sum_windowed *= scale;
+  d.sum_chunked *= scale;
   return d;
 }
 
@@ -217,7 +219,12 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   f.warnings = scenario.warnings;
   f.warnings.insert(f.warnings.end(), lowered.warnings.begin(), lowered.warnings.end());
   if (!f.memory.fits) {
-    if (!options.ignore_memory) return memory_error(f.memory, spec);
+    if (!options.ignore_memory) {
+      const auto advice = options.advice_catalog.empty()
+                              ? std::string{}
+                              : advice_text(memory_advice(scenario, options.advice_catalog, options));
+      return memory_error(f.memory, spec, advice);
+    }
     f.warnings.push_back(
         fmt::format("the layout does not fit: {:.1f} GiB of {:.1f} GiB; forecast anyway (--ignore-memory)",
                     f.memory.peak_bytes / gib(1).value, f.memory.limit_bytes / gib(1).value));

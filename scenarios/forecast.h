@@ -1,6 +1,7 @@
 // forecast(): from a scenario to everything that a scorecard shows.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -24,6 +25,9 @@ struct ForecastOptions {
   // One lane a stage where nothing differs by rank (balanced routing, no noise): the same step time and peak, at the
   // cost of one rank a stage. The report's ranks are then the stages.
   bool representative = false;
+  // Where the memory does not fit, the error names changes that would; they are loaded from this catalogue. Empty:
+  // none.
+  std::filesystem::path advice_catalog;
   std::function<void(int done, int total)> progress;  // called from one thread at a time
   std::function<bool()> cancelled;                    // polled between sampled steps
 };
@@ -69,7 +73,9 @@ struct CommunicationRow {
 
 struct MemoryAccount {
   bool fits = true;
-  double peak_bytes = 0, limit_bytes = 0;
+  double peak_bytes = 0, limit_bytes = 0;  // as the device counts: context included
+  double allocated_bytes = 0;              // tensors, as torch.cuda.max_memory_allocated
+  double reserved_bytes = 0;               // and what the allocator cannot use
   int peak_rank = 0;
   double peak_at_s = 0;
   std::map<std::string, double> by_part;

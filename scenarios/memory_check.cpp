@@ -14,7 +14,7 @@ double in_gib(double bytes) { return bytes / gib(1).value; }
 
 bool is_static(const std::string& part) {
   return part == "weights" || part == "gradients" || part == "optimizer" || part == "context" ||
-         part == "gathered_parameters";
+         part == "gathered_parameters" || part == "gradient_buffers";
 }
 
 }  // namespace
@@ -28,6 +28,8 @@ MemoryAccount memory_account(const sim::MemoryPeak& peak, const parallelism::Ste
   double dynamic = 0;
   for (const auto& [part, bytes] : peak.by_part) dynamic += is_static(part) ? 0 : bytes;
   const double fragmentation = dynamic * spec.software.fragmentation;
+  m.allocated_bytes = peak.bytes - spec.software.context_bytes;
+  m.reserved_bytes = m.allocated_bytes + fragmentation;
   if (fragmentation > 0) {
     m.by_part["fragmentation"] = fragmentation;
     m.peak_bytes += fragmentation;
@@ -37,7 +39,7 @@ MemoryAccount memory_account(const sim::MemoryPeak& peak, const parallelism::Ste
   return m;
 }
 
-Error memory_error(const MemoryAccount& account, const parallelism::StepSpec& spec) {
+Error memory_error(const MemoryAccount& account, const parallelism::StepSpec& spec, const std::string& advice) {
   std::vector<std::pair<double, std::string>> parts;
   for (const auto& [part, bytes] : account.by_part) parts.emplace_back(bytes, part);
   std::sort(parts.rbegin(), parts.rend());
@@ -45,10 +47,11 @@ Error memory_error(const MemoryAccount& account, const parallelism::StepSpec& sp
   for (std::size_t i = 0; i < std::min(named_parts, parts.size()); ++i) {
     largest += fmt::format("{}{} {:.1f} GiB", i == 0 ? "" : ", ", parts[i].second, in_gib(parts[i].first));
   }
-  return make_error(ErrorCode::infeasible, fmt::format("out of memory: rank {} needs {:.1f} GiB, {} has {:.1f} GiB; "
-                                                       "largest: {}; --ignore-memory forecasts it anyway",
-                                                       account.peak_rank, in_gib(account.peak_bytes),
-                                                       spec.cluster.device.name, in_gib(account.limit_bytes), largest));
+  return make_error(ErrorCode::infeasible,
+                    fmt::format("out of memory: rank {} needs {:.1f} GiB, {} has {:.1f} GiB; "
+                                "largest: {}; --ignore-memory forecasts it anyway{}{}",
+                                account.peak_rank, in_gib(account.peak_bytes), spec.cluster.device.name,
+                                in_gib(account.limit_bytes), largest, advice.empty() ? "" : "; ", advice));
 }
 
 }  // namespace stepcast::scenarios

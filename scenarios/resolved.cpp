@@ -36,6 +36,9 @@ Json parallelism_json(const StepSpec& spec) {
   if (spec.schedule_group > 0) json["schedule_group"] = spec.schedule_group;
   json["sharding"] = sharding_names[index(spec.sharding)];
   if (spec.shard_group > 0) json["shard_group"] = spec.shard_group;
+  if (spec.sharding == parallelism::Sharding::zero3 || spec.sharding == parallelism::Sharding::hsdp) {
+    json["reshard_after_forward"] = spec.reshard_after_forward;
+  }
   json["sequence_parallel"] = spec.sequence_parallel;
   json["cp_kind"] = cp_names[index(spec.cp_kind)];
   if (!spec.stage_layers.empty()) json["stage_layers"] = spec.stage_layers;

@@ -105,6 +105,20 @@ void read_sharding(Draft& draft, JsonFields& fields) {
     draft.assume(
         fmt::format("parallelism.sharding not given: {}, as {} runs it", spec.software.sharding, spec.software.name));
   }
+  const bool full = spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp;
+  spec.reshard_after_forward = spec.degrees.pp == 1;
+  if (const auto reshard = fields.boolean("reshard_after_forward")) {
+    spec.reshard_after_forward = *reshard;
+    if (!full) {
+      fields.fail("reshard_after_forward",
+                  fmt::format("reshard_after_forward belongs to sharding zero3 and hsdp; the sharding is {}",
+                              sharding_names[static_cast<std::size_t>(spec.sharding)]));
+    }
+  } else if (full && spec.degrees.pp > 1 && !fields.has("reshard_after_forward")) {
+    draft.assume(
+        "parallelism.reshard_after_forward not given: off with a pipeline, parameters are gathered and gradients "
+        "reduced once a step");
+  }
   fields.read("shard_group", spec.shard_group, 1, parallelism::most_devices);
   if (spec.sharding != Sharding::hsdp) {
     if (fields.has("shard_group")) {

@@ -51,8 +51,8 @@ std::string choice_or_profile(Draft& draft, JsonFields& fields, const char* key,
 bool quantised(Precision p) { return p != Precision::bf16 && p != Precision::fp16; }
 
 // Modules as Megatron-Core names them (--recompute-modules), and two of older frameworks.
-const std::vector<std::string> recompute_modules = {"core_attn", "moe_act", "layernorm",      "mla_up_proj",
-                                                    "mlp",       "moe",     "shared_experts", "gdn_norm_out"};
+const std::vector<std::string> recompute_modules = {"core_attn", "moe_act",        "layernorm",    "mla_up_proj", "mlp",
+                                                    "moe",       "shared_experts", "gdn_norm_out", "op"};
 
 void read_modules(JsonFields& fields, parallelism::Recompute& recompute) {
   fields.list("modules", [&](const Json& element, const std::string& pointer) {

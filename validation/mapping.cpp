@@ -82,6 +82,7 @@ class Mapper {
     recompute();
     routing();
     overlap();
+    notes();
     if (!errors_.empty()) return errors_;
     out_.scenario["seed"] = 1;
     return std::move(out_);
@@ -128,11 +129,16 @@ class Mapper {
     int heads = run_.integer("heads", 0);
     if (heads == 0) {
       heads = std::max(1, hidden / 128);
-      while (hidden % heads != 0) --heads;
+      const int tp = run_.integer("tp", 1);  // which split them
+      while (heads > 1 && (hidden % heads != 0 || heads % tp != 0)) --heads;
       assume(fmt::format("heads not given: {} of {}", heads, hidden / heads));
     }
     const int kv_heads = run_.integer("kv_heads", heads);
     int vocab = run_.integer("vocab", 0);
+    if (vocab == 0 && small.find("llama-3") != std::string::npos) {
+      vocab = 128256;
+      assume("vocabulary not given: 128256, Llama 3's tokenizer");
+    }
     if (vocab == 0) {
       vocab = 51200;
       assume("vocabulary not given: 51200");
@@ -218,8 +224,13 @@ class Mapper {
     for (const char* key : {"sequence_length", "global_batch"}) {
       if (!run_.has(key)) refuse(fmt::format("{} is not given", key));
     }
-    const int micro = run_.integer("micro_batch", 1);
-    if (!run_.has("micro_batch")) {
+    int micro = run_.integer("micro_batch", 1);
+    const int pp = run_.integer("pp", 1);
+    const int local = run_.integer("global_batch", 0) / std::max(1, run_.integer("dp", 1));
+    if (!run_.has("micro_batch") && run_.text("software").starts_with("torchtitan") && pp > 1 && local % pp == 0) {
+      micro = std::max(1, local / pp);
+      assume(fmt::format("micro_batch not given: {}, torchtitan's one microbatch a stage", micro));
+    } else if (!run_.has("micro_batch")) {
       assume("micro_batch not given: 1");
       for (const int b : {2, 4})
         out_.alternatives.push_back({"micro_batch", {fmt::format("workload.micro_batch={}", b)}});
@@ -257,8 +268,7 @@ class Mapper {
       return;
     }
     if (r == "selective:op") {
-      assume("recompute by op: norms and half of the matrix products");
-      out_.scenario["recompute"] = "selective:layernorm,mlp";
+      out_.scenario["recompute"] = "selective:op";
       return;
     }
     if (r == "selective:every-other-layer") {
@@ -328,6 +338,24 @@ class Mapper {
     }
     if (!runtime.empty()) out_.scenario["runtime"] = runtime;
     if (!overlap.empty()) out_.scenario["overlap"] = overlap;
+  }
+
+  // BigScience's chronicle of the 176B layouts: from the section "Rebalancing layers" on the embedding counts as a
+  // layer and the BF16 optimizer adds gradients in fp32 on every rank; before, they were added in 16 bits.
+  void notes() {
+    if (run_.text("software") != "megatron-deepspeed-2022") return;
+    const int layers = run_.integer("layers", 0);
+    const int pp = run_.integer("pp", 1);
+    if (run_.text("notes").find("embedding counted as pipeline layer") == std::string::npos) {
+      out_.scenario["precision"] = {{"recipe", out_.scenario["precision"]}, {"gradients", "bf16"}};
+      assume("gradients added in 16 bits: the fp32 accumulation of BLOOM's training came later");
+    } else if (pp > 1 && (layers + 2) % pp == 0) {
+      Json split = Json::array();
+      for (int stage = 0; stage < pp; ++stage) {
+        split.push_back((layers + 2) / pp - (stage == 0 || stage == pp - 1 ? 1 : 0));
+      }
+      out_.scenario["parallelism"]["stage_layers"] = split;
+    }
   }
 
   const MeasuredRun& run_;

@@ -44,6 +44,14 @@ Result<scenarios::Forecast> forecast_row(const MappedRun& mapped, const std::str
   return scenarios::forecast(*scenario, options);
 }
 
+// What the row's figure counts: its notes say so, else what the framework's log prints.
+std::string memory_report(const MeasuredRun& run, const std::string& usual) {
+  for (const char* word : {"allocated", "reserved"}) {
+    if (run.text("notes").find(word) != std::string::npos) return word;
+  }
+  return usual;
+}
+
 // Rows of one sweep differ in layout only.
 std::string sweep_of(const MeasuredRun& run) {
   return fmt::format("{} {} {} x{} s{} b{} {}", run.text("family"), run.text("model"), run.text("device"),
@@ -76,7 +84,12 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   row.measured_s = run.step_time_s();
   row.predicted_s = row.low_s = row.high_s = forecast->step_time.mean_s;
   row.error = row.predicted_s / row.measured_s - 1;
-  row.predicted_peak_memory_gb = forecast->memory.peak_bytes / 1e9;
+  row.memory_report = memory_report(run, forecast->scenario.spec.software.memory_report);
+  const scenarios::MemoryAccount& memory = forecast->memory;
+  row.predicted_peak_memory_gb = (row.memory_report == "allocated"  ? memory.allocated_bytes
+                                  : row.memory_report == "reserved" ? memory.reserved_bytes
+                                                                    : memory.peak_bytes) /
+                                 1e9;
   row.measured_peak_memory_gb = run.number("peak_memory_gb").value_or(0);
   row.fits = forecast->memory.fits;
   row.assumed = mapped->assumed;

@@ -23,6 +23,7 @@ struct RowResult {
   double low_s = 0, high_s = 0;  // over the fields that the row leaves open
   double predicted_peak_memory_gb = 0;
   double measured_peak_memory_gb = 0;  // 0: not measured
+  std::string memory_report;           // what the measurement counts: allocated, reserved, device
   bool fits = true;
   std::vector<std::string> assumed;
 };

@@ -36,7 +36,10 @@ nlohmann::ordered_json to_json(const Validation& v) {
                 {"error", r.error},
                 {"range_s", {r.low_s, r.high_s}},
                 {"predicted_peak_memory_gb", r.predicted_peak_memory_gb}};
-    if (r.measured_peak_memory_gb > 0) row["measured_peak_memory_gb"] = r.measured_peak_memory_gb;
+    if (r.measured_peak_memory_gb > 0) {
+      row["measured_peak_memory_gb"] = r.measured_peak_memory_gb;
+      row["memory_report"] = r.memory_report;
+    }
     row["fits"] = r.fits;
     row["assumed"] = r.assumed;
     rows.push_back(std::move(row));

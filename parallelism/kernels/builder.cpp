@@ -138,6 +138,36 @@ void CohortBuilder::host_sync(std::string name, std::uint8_t wait_streams) {
        -1, -1, true, false);
 }
 
+void CohortBuilder::copy(const OpSpec& op) {
+  sim::Work work;
+  work.name = op.name;
+  work.category = op.category;
+  work.layer = static_cast<std::int16_t>(op.layer);
+  push(sim::Opcode::compute, sim::Stream::copy, op.time, sim::NoiseKind::none, std::move(work), op.wait_streams,
+       op.wait_slot, op.record_slot, -1, op.load, op.launch, false);
+}
+
+std::map<std::uint16_t, CohortBuilder::Held> CohortBuilder::held_since(std::size_t first) const {
+  std::map<std::uint16_t, Held> held;
+  for (std::size_t w = first; w < cohort_.works.size(); ++w) {
+    for (const sim::MemoryEffect& m : cohort_.works[w].memory) {
+      held[m.part].bytes += m.bytes;
+      held[m.part].bytes_per_row += m.bytes_per_row;
+    }
+  }
+  // Transients leave nothing but rounding.
+  std::erase_if(held, [](const auto& h) { return h.second.bytes < 0.5 && h.second.bytes_per_row < 1e-3; });
+  return held;
+}
+
+void CohortBuilder::free(const std::map<std::uint16_t, Held>& held) {
+  for (const auto& [index, h] : held) cohort_.works.back().memory.push_back({index, true, -h.bytes, -h.bytes_per_row});
+}
+
+void CohortBuilder::alloc(const std::map<std::uint16_t, Held>& held) {
+  for (const auto& [index, h] : held) cohort_.works.back().memory.push_back({index, false, h.bytes, h.bytes_per_row});
+}
+
 std::uint16_t CohortBuilder::part(std::string_view name) {
   const auto found = std::find(parts_.begin(), parts_.end(), name);
   if (found != parts_.end()) return static_cast<std::uint16_t>(found - parts_.begin());

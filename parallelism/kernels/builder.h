@@ -56,6 +56,8 @@ class CohortBuilder {
   void receive(const CommSpec& op);
   void join(const CommSpec& op);
   void host_sync(std::string name, std::uint8_t wait_streams);
+  // Between device and host, on the copy stream.
+  void copy(const OpSpec& op);
 
   // Memory of the instruction written last.
   void alloc(std::string_view part, double bytes, double bytes_per_row = 0);
@@ -76,6 +78,15 @@ class CohortBuilder {
   // Kernels written from now on are not launched one by one.
   void in_graph(bool on) { graph_ = on; }
   [[nodiscard]] bool in_graph() const { return graph_; }
+
+  // What the works written since number `first` hold when they are done, by part: bytes and bytes a row.
+  struct Held {
+    double bytes = 0, bytes_per_row = 0;
+  };
+  [[nodiscard]] std::map<std::uint16_t, Held> held_since(std::size_t first) const;
+  // Frees or takes again (with the instruction written last) what `held` says.
+  void free(const std::map<std::uint16_t, Held>& held);
+  void alloc(const std::map<std::uint16_t, Held>& held);
 
   [[nodiscard]] std::uint16_t part(std::string_view name);
   [[nodiscard]] sim::Cohort& cohort() { return cohort_; }

@@ -25,6 +25,8 @@ bool StageContext::recomputes(std::string_view module) const {
   if (spec.recompute.mode == RecomputeMode::full) return full_recompute();
   if (spec.recompute.mode == RecomputeMode::none) return false;
   const auto& modules = spec.recompute.modules;
+  // torchtitan's selective policy by op: norms and the MLP again, but for one of its inner products.
+  if ((module == "layernorm" || module == "mlp") && recomputes("op")) return true;
   return std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
@@ -90,6 +92,8 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
   if (has_dgrad(pass)) {
     quantise_kernel(".quantise_gradient", m * n);
     gemm(".dgrad", pass, m, k, n, 0);
+    // The gradients that come in and go out; those of logits and router are counted where they are made.
+    out.transient("activations.gradients", (m * k + (high_precision ? 0 : m * n)) * bf16_bytes);
   }
   if (has_wgrad(pass)) {
     gemm(".wgrad", pass, n, k, m, software().fused_accumulation ? software().accumulate_bytes_per_weight : 0);
@@ -124,6 +128,7 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
     if (quantise)
       elementwise_rows(pass, name + ".quantise_gradient", Category::quantise, n * quantise_bytes(precision), 1);
     gemm(".dgrad", topology::GroupedKind::dgrad, k, n, 0);
+    out.transient("activations.gradients", 0, (n + k) * bf16_bytes);
   }
   if (has_wgrad(pass)) gemm(".wgrad", topology::GroupedKind::wgrad, n, k, software().accumulate_bytes_per_weight);
 }

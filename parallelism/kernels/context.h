@@ -108,7 +108,8 @@ void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pa
 void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass);  // linear attention and Mamba-2
 void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name, std::string_view recompute_module);
 void lower_moe(StageContext& ctx, Pass pass);
-void lower_norm(StageContext& ctx, Pass pass, const std::string& name);
+// `output_bytes`: of each element of its output kept for backward; negative: the recipe's input of a product.
+void lower_norm(StageContext& ctx, Pass pass, const std::string& name, double output_bytes = -1);
 void lower_embedding(StageContext& ctx, Pass pass);
 void lower_loss(StageContext& ctx, Pass pass);
 void lower_mtp(StageContext& ctx, Pass pass);

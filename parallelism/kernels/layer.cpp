@@ -3,6 +3,7 @@
 // Attention that a framework generation refuses or that is modelled roughly:
 // linear attention and Mamba-2 run their projections as GEMMs and their scan at
 // scan_efficiency of the BF16 peak (calibrated on whole steps of hybrid models; crude).
+#include "models/activations.h"
 #include "parallelism/kernels/context.h"
 
 namespace stepcast::parallelism {
@@ -13,6 +14,7 @@ using sim::Category;
 namespace {
 
 constexpr double bf16_bytes = 2;
+constexpr const char* part_mixer = "activations.mixer";
 constexpr double scan_efficiency =
     0.12;                           // of the BF16 peak; source: fits of whole steps of hybrid models, low confidence
 constexpr double scan_chunk = 128;  // tokens of a chunk of the chunked scan
@@ -62,21 +64,43 @@ MixerShape mixer_shape(const StageContext& ctx, AttentionKind kind) {
   return s;
 }
 
+// What the ledger says of the scan and its projections; the norm before them is kept by the norm.
+double mixer_saved(const StageContext& ctx, const models::Layer& layer) {
+  models::ActivationOptions options;
+  options.gemm_input_width = ctx.spec.recipe.activation_bytes;
+  auto items = models::layer_activations(ctx.model(), {layer.attention, models::FfnKind::none}, options);
+  std::erase_if(items, [](const models::ActivationItem& i) {
+    return i.module == "attention_norm" || i.module == "qkv" || i.module == "dropout";
+  });
+  models::ActivationShare share;
+  share.tokens = ctx.tokens;
+  share.tp = ctx.layout.tp;
+  share.sequence_parallel = ctx.spec.sequence_parallel;
+  return models::kept_bytes(items, share).value;
+}
+
 }  // namespace
 
 void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
   const MixerShape s = mixer_shape(ctx, layer.attention);
   const double t = ctx.tokens;
   const double h = ctx.model().hidden;
-  const double saved = t * (s.in + s.inner) * bf16_bytes;
+  const double out = t * s.inner * ctx.spec.recipe.activation_bytes;
+  const double saved = mixer_saved(ctx, layer) - out;
   if (is_forward(pass)) {
-    if (pass == Pass::recompute && !ctx.full_recompute()) return;
+    const bool whole = pass == Pass::forward || ctx.full_recompute();
+    if (!whole && ctx.recomputes("gdn_norm_out")) {
+      ctx.elementwise(pass, "mixer_gate_norm", Category::memory_bound, 3 * t * s.inner * bf16_bytes);
+      ctx.save(pass, part_mixer, "gdn_norm_out", out);
+    }
+    if (!whole) return;
     ctx.enter_tp(pass, "mixer_input");
     ctx.linear(pass, "mixer_in", t, s.in, h);
     ctx.elementwise(pass, "mixer_conv", Category::memory_bound, 2 * t * s.conv * bf16_bytes);
     scan(ctx, pass, t * s.scan_flops);
     ctx.elementwise(pass, "mixer_gate_norm", Category::memory_bound, 3 * t * s.inner * bf16_bytes);
-    ctx.save(pass, "activations.mixer", "mixer", saved);
+    ctx.save(pass, part_mixer, "mixer", saved);
+    ctx.save(pass, part_mixer, layer.attention == AttentionKind::linear ? "gdn_norm_out" : "mixer", out);
     ctx.linear(pass, "mixer_out", t, h, s.inner);
     ctx.leave_tp(pass, "mixer_output");
     return;
@@ -89,11 +113,19 @@ void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
     ctx.elementwise(pass, "mixer_conv.backward", Category::memory_bound, 4 * t * s.conv * bf16_bytes);
   }
   ctx.linear(pass, "mixer_in", t, s.in, h);
-  if (has_wgrad(pass)) ctx.release("activations.mixer", saved);
+  if (has_wgrad(pass)) ctx.release(part_mixer, saved + out);
   ctx.enter_tp(pass, "mixer_input");
 }
 
 namespace {
+
+// The mask after a block, a byte an element.
+void dropout(StageContext& ctx, Pass pass) {
+  if (!ctx.model().hidden_dropout) return;
+  const double mask = ctx.tokens_sp * ctx.model().hidden;
+  if (is_forward(pass)) ctx.save(pass, "activations.dropout", "dropout", mask);
+  if (has_dgrad(pass)) ctx.release("activations.dropout", mask);
+}
 
 void mixer_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
   if (layer.attention == AttentionKind::none) return;
@@ -103,11 +135,13 @@ void mixer_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
   if (is_forward(pass)) {
     lower_norm(ctx, pass, "attention_norm");
     body(pass);
+    dropout(ctx, pass);
     return;
   }
+  dropout(ctx, pass);
   if (has_dgrad(pass) && ctx.spec.recompute.mode == RecomputeMode::selective) {
     if (ctx.recomputes("layernorm")) lower_norm(ctx, Pass::recompute, "attention_norm");
-    if (ctx.recomputes("core_attn") || ctx.recomputes("mla_up_proj")) body(Pass::recompute);
+    body(Pass::recompute);
   }
   body(pass);
   lower_norm(ctx, pass, "attention_norm");
@@ -117,18 +151,21 @@ void ffn_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
   if (layer.ffn == models::FfnKind::none) return;
   const bool moe = layer.ffn == models::FfnKind::moe;
   const GraphScope graph(ctx, moe ? "moe" : "mlp");
+  const double output = moe ? bf16_bytes : -1;  // the router reads it in 16 bits
   const auto body = [&](Pass p) { moe ? lower_moe(ctx, p) : lower_mlp(ctx, p, ctx.model().dense_ffn, "mlp", "mlp"); };
   if (is_forward(pass)) {
-    lower_norm(ctx, pass, "ffn_norm");
+    lower_norm(ctx, pass, "ffn_norm", output);
     body(pass);
+    dropout(ctx, pass);
     return;
   }
+  dropout(ctx, pass);
   if (has_dgrad(pass) && ctx.spec.recompute.mode == RecomputeMode::selective) {
-    if (ctx.recomputes("layernorm")) lower_norm(ctx, Pass::recompute, "ffn_norm");
+    if (ctx.recomputes("layernorm")) lower_norm(ctx, Pass::recompute, "ffn_norm", output);
     if (moe || ctx.recomputes("mlp")) body(Pass::recompute);
   }
   body(pass);
-  lower_norm(ctx, pass, "ffn_norm");
+  lower_norm(ctx, pass, "ffn_norm", output);
 }
 
 }  // namespace

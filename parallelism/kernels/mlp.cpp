@@ -15,26 +15,29 @@ constexpr double bf16_bytes = 2;
 
 }  // namespace
 
-void lower_norm(StageContext& ctx, Pass pass, const std::string& name) {
+void lower_norm(StageContext& ctx, Pass pass, const std::string& name, double output_bytes) {
   const double elements = ctx.tokens_sp * ctx.model().hidden;
   const double per_block = ctx.model().norms_per_layer / 2.0;
   const auto& software = ctx.software();
   const bool in_layer = ctx.layer >= 0;  // recomputation repeats layers, not the final norm
+  const double kept = elements * (output_bytes < 0 ? ctx.spec.recipe.activation_bytes : output_bytes);
+  // A norm after the block keeps its input too.
+  const double inputs = elements * bf16_bytes * (in_layer && ctx.model().norms_per_layer > 2 ? 2 : 1);
   if (is_forward(pass)) {
     ctx.elementwise(pass, name, Category::memory_bound,
                     software.norm_passes_forward * per_block * elements * bf16_bytes, per_block);
     // The output is the input of the next GEMM, kept in the recipe's precision.
-    ctx.save(pass, "activations.norm", in_layer ? "layernorm" : "", elements * ctx.spec.recipe.activation_bytes);
-    ctx.save(pass, "activations.residual", in_layer ? "residual" : "", elements * bf16_bytes);
+    ctx.save(pass, "activations.norm", in_layer ? "layernorm" : "", kept);
+    ctx.save(pass, "activations.residual", in_layer ? "residual" : "", inputs);
     return;
   }
   if (has_dgrad(pass)) {
     ctx.elementwise(pass, name + ".backward", Category::memory_bound,
                     software.norm_passes_backward * per_block * elements * bf16_bytes, per_block);
-    ctx.release("activations.residual", elements * bf16_bytes);
+    ctx.release("activations.residual", inputs);
   }
   // The weight gradient just written was the last to read the norm's output.
-  if (has_wgrad(pass)) ctx.release("activations.norm", elements * ctx.spec.recipe.activation_bytes);
+  if (has_wgrad(pass)) ctx.release("activations.norm", kept);
 }
 
 void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name, std::string_view recompute_module) {
@@ -47,10 +50,14 @@ void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name
   const double gating = ctx.model().gated_ffn ? 1.0 : 2.0 / 3.0;  // two tensors of width f instead of three
   const std::string_view part = "activations.mlp";
   const bool again = pass == Pass::recompute;
+  // By op every second product's output is kept: of the MLP one half of the first product.
+  const bool by_op = !ctx.full_recompute() && recompute_module == "mlp" && ctx.recomputes("op");
+  const double half = by_op && in_width > f ? f : 0;
   if (is_forward(pass)) {
     ctx.enter_tp(pass, name + "_input");
-    ctx.linear(pass, name + "_fc1", t, in_width, h);
-    ctx.save(pass, part, recompute_module, t * in_width * ctx.spec.recipe.function_input_bytes);
+    ctx.linear(pass, name + "_fc1", t, again ? in_width - half : in_width, h);
+    ctx.save(pass, part, recompute_module, t * (in_width - half) * ctx.spec.recipe.function_input_bytes);
+    ctx.save(pass, part, "", t * half * ctx.spec.recipe.function_input_bytes);
     ctx.elementwise(pass, name + "_activation", Category::memory_bound,
                     software.activation_passes_forward * gating * t * f * bf16_bytes);
     ctx.save(pass, part, recompute_module, t * f * act);

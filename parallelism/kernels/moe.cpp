@@ -20,6 +20,8 @@ namespace {
 
 constexpr double bf16_bytes = 2;
 constexpr const char* part_experts = "activations.experts";
+constexpr double router_bytes = 4 + 4 + 1;  // fp32 logits and probabilities, the map
+constexpr double origin_bytes = 8;          // row of origin and probability of a routed row
 
 double dispatched_bytes(const StageContext& ctx) {
   const double width = ctx.model().moe.latent > 0 ? ctx.model().moe.latent : ctx.model().hidden;
@@ -114,12 +116,12 @@ void router(StageContext& ctx, Pass pass) {
   if (is_forward(pass)) {
     ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
     ctx.elementwise(pass, "router_top_k", Category::memory_bound, passes * moe_traffic(ctx) * scores * 4, 4);
-    ctx.save(pass, "activations.router", "moe", 2 * scores * 4);
+    ctx.save(pass, "activations.router", "moe", scores * router_bytes);
   } else {
     if (has_dgrad(pass)) {
       ctx.elementwise(pass, "router_top_k.backward", Category::memory_bound,
                       passes * moe_traffic(ctx) * 0.6 * scores * 4, 2);
-      ctx.release("activations.router", 2 * scores * 4);
+      ctx.release("activations.router", scores * router_bytes);
     }
     ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
   }
@@ -128,7 +130,14 @@ void router(StageContext& ctx, Pass pass) {
 void shared_expert(StageContext& ctx, Pass pass) {
   const auto& moe = ctx.model().moe;
   if (moe.shared_ffn <= 0) return;
-  lower_mlp(ctx, pass, moe.shared_ffn, "shared_expert", ctx.recomputes("moe") ? "moe" : "shared_experts");
+  const std::string_view module = ctx.recomputes("moe") ? "moe" : "shared_experts";
+  // The router reads the norm's output in 16 bits, the shared expert a narrow copy of it.
+  const double copy = ctx.spec.recipe.activation_bytes < bf16_bytes
+                          ? ctx.tokens_sp * ctx.model().hidden * ctx.spec.recipe.activation_bytes
+                          : 0;
+  lower_mlp(ctx, pass, moe.shared_ffn, "shared_expert", module);
+  if (is_forward(pass)) ctx.save(pass, "activations.mlp", module, copy);
+  if (has_wgrad(pass)) ctx.release("activations.mlp", copy);
 }
 
 void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_side) {
@@ -169,7 +178,10 @@ void latent(StageContext& ctx, Pass pass, const std::string& name, bool down) {
   const double l = ctx.model().moe.latent;
   if (l <= 0) return;
   const double h = ctx.model().hidden;
+  const double input = ctx.tokens_moe * (down ? h : l) * ctx.spec.recipe.activation_bytes;
   ctx.linear(pass, name, ctx.tokens_moe, down ? l : h, down ? h : l);
+  if (is_forward(pass)) ctx.save(pass, "activations.latent", "moe", input);
+  if (has_wgrad(pass)) ctx.release("activations.latent", input);
 }
 
 void forward(StageContext& ctx, Pass pass) {
@@ -187,10 +199,11 @@ void forward(StageContext& ctx, Pass pass) {
   exchange_etp(ctx, Collective::all_gather, "etp_gather");
   permute(ctx, pass, "sort_rows", false);
   ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
-  ctx.save(pass, part_experts, "moe", 0, s.width * act + s.in_ffn * ctx.spec.recipe.function_input_bytes);
+  ctx.save(pass, part_experts, "moe", 0,
+           s.width * act + s.in_ffn * ctx.spec.recipe.function_input_bytes + origin_bytes);
   expert_activation(ctx, pass);
   ctx.save(pass, part_experts, activation_module(ctx), 0, s.ffn * act);
-  if (pass == Pass::recompute && !ctx.full_recompute()) return;
+  if (pass == Pass::recompute && !ctx.full_recompute() && ctx.model().moe.latent <= 0) return;
   ctx.grouped_linear(pass, "expert_fc2", s.width, s.ffn);
   permute(ctx, pass, "unsort_rows", false);
   exchange_etp(ctx, Collective::reduce_scatter, "etp_reduce");
@@ -223,7 +236,7 @@ void backward(StageContext& ctx, Pass pass) {
     ctx.release(part_experts, 0, s.in_ffn * ctx.spec.recipe.function_input_bytes);
   }
   ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
-  if (has_wgrad(pass)) ctx.release(part_experts, 0, s.width * act);
+  if (has_wgrad(pass)) ctx.release(part_experts, 0, s.width * act + origin_bytes);
   if (dgrad) {
     permute(ctx, pass, "sort_rows.backward", false);
     exchange_etp(ctx, Collective::reduce_scatter, "etp_reduce.backward");

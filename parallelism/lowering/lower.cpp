@@ -46,10 +46,12 @@ models::Documents microbatch_documents(const StepSpec& spec) {
     d.tokens *= scale;
     d.sum_of_squares *= scale;
     d.sum_windowed *= scale;
+    d.sum_chunked *= scale;
   }
   d.tokens *= b;
   d.sum_of_squares *= b;
   d.sum_windowed *= b;
+  d.sum_chunked *= b;
   return d;
 }
 
@@ -58,7 +60,7 @@ void number_loads(Lowering& low) {
   int loads = 0;
   for (const models::Layer& layer : m.layers)
     low.load_of_layer.push_back(layer.ffn == models::FfnKind::moe ? loads++ : -1);
-  if (m.mtp_layers > 0 && m.layers.back().ffn == models::FfnKind::moe) {
+  if (m.mtp_layers > 0 && models::mtp_layer(m).ffn == models::FfnKind::moe) {
     low.mtp_first_load = loads;
     loads += m.mtp_layers;
   }

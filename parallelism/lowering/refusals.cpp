@@ -81,13 +81,6 @@ void check_model(const StepSpec& spec, Errors& errors) {
   }
 }
 
-void check_offload(const StepSpec& spec, Errors& errors) {
-  if (spec.offload.activations) {
-    refuse(errors, ErrorCode::unsupported, "activation offload is not modelled yet; offload.optimizer is",
-           "/offload/activations");
-  }
-}
-
 }  // namespace
 
 Errors refusals(const StepSpec& spec) {
@@ -95,7 +88,6 @@ Errors refusals(const StepSpec& spec) {
   check_precision(spec, errors);
   check_schedule(spec, errors);
   check_model(spec, errors);
-  check_offload(spec, errors);
   return errors;
 }
 

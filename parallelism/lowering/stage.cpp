@@ -148,22 +148,25 @@ void Stage::make_pieces() {
       p.blocks.push_back(b);
       return static_cast<int>(p.blocks.size()) - 1;
     };
-    const auto layer_block = [&](int layer) {
-      const auto l = models::layer_parameters(spec.model, layer);
+    const auto layer_block = [&](const models::LayerParameters& l) {
       return add((l.attention_tp + l.mlp_tp) / layout.tp + l.replicated, l.routed_experts / (layout.ep * layout.etp),
                  true);
     };
     const double vocabulary = low_.padded_vocab * hidden / layout.tp;
-    if (p.content.embedding) p.embedding_block = add(vocabulary, 0, false);
+    const double positions = spec.model.learned_positions ? spec.model.max_positions * hidden : 0;
+    if (p.content.embedding) p.embedding_block = add(vocabulary + positions, 0, false);
     p.first_layer_block = static_cast<int>(p.blocks.size());
-    for (int i = 0; i < p.content.layers; ++i) layer_block(p.content.first_layer + i);
+    for (int i = 0; i < p.content.layers; ++i) {
+      layer_block(models::layer_parameters(spec.model, p.content.first_layer + i));
+    }
+    // Modules that repeat one set of weights hold it once.
+    const models::LayerParameters none;
     for (int i = 0; i < p.content.mtp_layers; ++i) {
-      const int block = layer_block(spec.model.layer_count() - 1);
-      p.blocks[static_cast<std::size_t>(block)].parameters.dense += 2 * hidden * hidden / layout.tp;
+      layer_block(i > 0 && spec.model.mtp_shared_weights ? none : models::mtp_parameters(spec.model));
     }
     if (p.content.loss) {
       const bool shares_embedding = spec.model.tied_embeddings && p.content.embedding;
-      p.head_block = add((shares_embedding ? 0 : vocabulary) + hidden, 0, false);
+      p.head_block = add((shares_embedding ? 0 : vocabulary) + models::final_norm_parameters(spec.model), 0, false);
     }
     pieces_.push_back(std::move(p));
   }

@@ -87,8 +87,14 @@ class Stage {
   void forward_backward(const BodyKey& key);
   void receive_activation(int chunk, bool backward);
   void send_activation(int chunk, bool backward);
+  [[nodiscard]] double stage_output_bytes() const;
   void set_layer(int layer);
   [[nodiscard]] bool repeats(int layer_of_piece) const;
+
+  // stage_offload.cpp
+  void offload_layer(int chunk, int block, std::size_t first_work);  // after its forward
+  void reload_layer(int chunk, int block);                           // ahead of its backward
+  void await_layer(int chunk, int block);
 
   // stage_state.cpp
   void step_begin();
@@ -101,14 +107,20 @@ class Stage {
   [[nodiscard]] double owned_parameters() const;
   [[nodiscard]] double exposed_share() const;  // of a gather or reduction that cannot run beside compute
   [[nodiscard]] double quantised_parameters() const;
-  void static_memory();
-  [[nodiscard]] bool gathers_every_pass() const {
+  [[nodiscard]] bool fully_sharded() const {
     return low_.spec.sharding == Sharding::zero3 || low_.spec.sharding == Sharding::hsdp;
   }
+  // Else parameters are gathered once a step and gradients reduced once, at its end.
+  [[nodiscard]] bool gathers_every_pass() const { return fully_sharded() && low_.spec.reshard_after_forward; }
   [[nodiscard]] bool reduces_every_microbatch() const {
     return gathers_every_pass() || low_.spec.sharding == Sharding::zero2;
   }
   [[nodiscard]] bool shards_optimizer() const { return low_.spec.sharding != Sharding::none; }
+
+  // stage_memory.cpp
+  void static_memory();
+  // Weights of the stage, those of one shape once: what Transformer Engine's placeholder gradients are as large as.
+  [[nodiscard]] double placeholder_parameters() const;
 
   Lowering& low_;
   int rank_;
@@ -118,6 +130,12 @@ class Stage {
   CommGroup shard_, replica_;       // hsdp; else shard_ is dp
   std::vector<PieceState> pieces_;  // by chunk
   std::map<BodyKey, int> bodies_;
+  struct Offloaded {
+    std::map<std::uint16_t, CohortBuilder::Held> held;
+    int load = -1;
+    int slot = -1;
+  };
+  std::map<std::pair<int, int>, Offloaded> offloaded_;  // (chunk, layer of the piece)
   PieceParameters bucket_;
 };
 

@@ -21,6 +21,8 @@ bool Stage::repeats(int layer_of_piece) const {
   return r.method != "block" || r.block_layers == 0 || layer_of_piece < r.block_layers;
 }
 
+double Stage::stage_output_bytes() const { return ctx_.tokens_sp * low_.spec.model.hidden * bf16_bytes; }
+
 void Stage::receive_activation(int chunk, bool backward) {
   const Neighbour n = neighbour(chunk, backward ? 1 : -1);
   if (n.rank < 0 || n.rank == rank_) return;
@@ -29,6 +31,7 @@ void Stage::receive_activation(int chunk, bool backward) {
   op.collective = "send_receive";
   op.target = low_.channel(n.rank, n.chunk, rank_, chunk, backward);
   out_.receive(op);
+  if (backward && low_.spec.software.keeps_stage_outputs) out_.free("activations.stage_output", stage_output_bytes());
   out_.wait_next(sim::bit(sim::Stream::pp_receive));
 }
 
@@ -52,6 +55,7 @@ void Stage::send_activation(int chunk, bool backward) {
   op.wire = bytes;
   op.nic_share = same_domain ? 0 : 1;
   out_.send(op);
+  if (!backward && low_.spec.software.keeps_stage_outputs) out_.alloc("activations.stage_output", stage_output_bytes());
   if (!low_.spec.overlap.p2p) {
     OpSpec wait;
     wait.name = "wait_send";
@@ -83,7 +87,9 @@ void Stage::forward(int chunk, bool first) {
     enter_block(p.first_layer_block + i);
     set_layer(p.content.first_layer + i);
     ctx_.repeat_layer = repeats(i);
+    const std::size_t first_work = cohort_.works.size();
     lower_layer(ctx_, low_.spec.model.layers[static_cast<std::size_t>(ctx_.layer)], Pass::forward);
+    if (low_.spec.offload.activations) offload_layer(chunk, i, first_work);
   }
   if (p.content.loss) {
     enter_block(p.head_block);
@@ -134,7 +140,13 @@ void Stage::backward(int chunk, Pass pass, bool last) {
     lower_norm(ctx_, pass, "final_norm");
     leave_block(p.head_block, p.content.layers == 0 && !p.content.embedding);
   }
+  const bool reload = low_.spec.offload.activations && has_dgrad(pass);
+  if (reload) reload_layer(chunk, p.content.layers - 1);
   for (int i = p.content.layers - 1; i >= 0; --i) {
+    if (reload) {
+      await_layer(chunk, i);
+      reload_layer(chunk, i - 1);
+    }
     enter_block(p.first_layer_block + i);
     set_layer(p.content.first_layer + i);
     ctx_.repeat_layer = repeats(i);

@@ -56,8 +56,8 @@ void Stage::gather_parameters(const ParameterBlock& block, const std::string& na
   const bool every_pass = gathers_every_pass();
   // A gather that runs beside the pass waits for nothing but its stream and the host.
   const std::uint8_t waits = every_pass ? std::uint8_t{0} : sim::bit(sim::Stream::compute);
-  dp_collective(ctx_, every_pass ? shard_ : ctx_.dp, Collective::all_gather, name, block.parameters.dense * width,
-                waits, block.slot, exposed_share());
+  dp_collective(ctx_, shard_, Collective::all_gather, name, block.parameters.dense * width, waits, block.slot,
+                exposed_share());
   dp_collective(ctx_, ctx_.edp, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits,
                 block.slot, exposed_share());
 }
@@ -71,7 +71,7 @@ void Stage::reduce_gradients(const PieceParameters& p, const std::string& name) 
   const double width = low_.spec.recipe.reduce_bytes;
   const Collective kind = shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce;
   const std::uint8_t waits = sim::bit(sim::Stream::compute);
-  dp_collective(ctx_, gathers_every_pass() ? shard_ : ctx_.dp, kind, name, p.dense * width, waits, -1, exposed_share());
+  dp_collective(ctx_, shard_, kind, name, p.dense * width, waits, -1, exposed_share());
   if (replica_.index >= 0) {
     dp_collective(ctx_, replica_, Collective::all_reduce, name + ".replicas", p.dense * width / shard_.size, waits, -1,
                   exposed_share());
@@ -105,8 +105,7 @@ double Stage::owned_parameters() const {
     }
   }
   if (!shards_optimizer()) return dense + experts;
-  const int shards = gathers_every_pass() ? shard_.size : ctx_.dp.size;
-  return dense / shards + experts / ctx_.edp.size;
+  return dense / shard_.size + experts / ctx_.edp.size;  // shard_ is dp but for hsdp
 }
 
 double Stage::quantised_parameters() const {
@@ -243,39 +242,6 @@ void Stage::step_end() {
   sim::Call call;
   call.body = static_cast<std::uint16_t>(out_.end_body());
   cohort_.calls.push_back(call);
-}
-
-void Stage::static_memory() {
-  const auto& recipe = low_.spec.recipe;
-  double dense = 0;
-  double experts = 0;
-  for (const auto& p : pieces_) {
-    for (const auto& b : p.blocks) {
-      dense += b.parameters.dense;
-      experts += b.parameters.experts;
-    }
-  }
-  const double parameters = dense + experts;
-  low_.step.parameters_per_rank_max = std::max(low_.step.parameters_per_rank_max, parameters);
-  const double owned = owned_parameters();
-  const auto set = [&](const char* name, double bytes) {
-    const std::size_t part = out_.part(name);
-    if (cohort_.static_bytes.size() <= part) cohort_.static_bytes.resize(part + 1, 0);
-    cohort_.static_bytes[part] += bytes;
-  };
-  const double narrow_copies = 2 * topology::element_bytes(recipe.gemm) * quantised_parameters();
-  set("weights", (gathers_every_pass() ? owned : parameters) * recipe.parameter_bytes +
-                     narrow_copies * (gathers_every_pass() ? owned / std::max(1.0, parameters) : 1));
-  set("gradients", (reduces_every_microbatch() ? owned : parameters) * recipe.gradient_bytes);
-  set("optimizer", low_.spec.offload.optimizer ? 0 : owned * recipe.optimizer_bytes);
-  set("context", low_.spec.software.context_bytes);
-  if (gathers_every_pass()) {
-    double largest = 0;
-    for (const auto& p : pieces_) {
-      for (const auto& b : p.blocks) largest = std::max(largest, b.parameters.total());
-    }
-    set("gathered_parameters", largest * recipe.parameter_bytes * (1 + low_.spec.overlap.prefetch));
-  }
 }
 
 }  // namespace stepcast::parallelism

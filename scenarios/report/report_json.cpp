@@ -85,8 +85,14 @@ Json communication_json(const Forecast& forecast) {
 }
 
 Json memory_json(const MemoryAccount& memory) {
-  return {{"fits", memory.fits},           {"peak_bytes", memory.peak_bytes}, {"limit_bytes", memory.limit_bytes},
-          {"peak_rank", memory.peak_rank}, {"peak_at_s", memory.peak_at_s},   {"by_part", memory.by_part}};
+  return {{"fits", memory.fits},
+          {"peak_bytes", memory.peak_bytes},
+          {"limit_bytes", memory.limit_bytes},
+          {"allocated_bytes", memory.allocated_bytes},
+          {"reserved_bytes", memory.reserved_bytes},
+          {"peak_rank", memory.peak_rank},
+          {"peak_at_s", memory.peak_at_s},
+          {"by_part", memory.by_part}};
 }
 
 Json moe_json(const parallelism::ExpertLoad& load) {
