@@ -1,5 +1,6 @@
 // The blocks precision, recompute and routing.
 #include <algorithm>
+#include <map>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -69,6 +70,27 @@ void read_modules(JsonFields& fields, parallelism::Recompute& recompute) {
     auto& modules = recompute.modules;
     if (std::find(modules.begin(), modules.end(), module) == modules.end()) modules.push_back(module);
   });
+}
+
+// Modules whose recomputation finds nothing in the model.
+void warn_idle_modules(Draft& draft) {
+  const models::Model& model = draft.spec.model;
+  const auto any = [&](auto&& is) { return std::any_of(model.layers.begin(), model.layers.end(), is); };
+  const bool scores = any([](const models::Layer& l) { return models::has_scores(l.attention); });
+  const std::map<std::string, bool> there = {
+      {"core_attn", scores},
+      {"mla_up_proj", scores && model.attention.mla.has_value()},
+      {"mlp", any([](const models::Layer& l) { return l.ffn == models::FfnKind::dense; })},
+      {"moe", model.is_moe()},
+      {"moe_act", model.is_moe()},
+      {"shared_experts", model.is_moe() && model.moe.shared_ffn > 0},
+      {"gdn_norm_out", any([](const models::Layer& l) { return l.attention == models::AttentionKind::linear; })}};
+  for (const std::string& module : draft.spec.recompute.modules) {
+    const auto found = there.find(module);
+    if (found != there.end() && !found->second) {
+      draft.warnings.push_back(fmt::format("recompute of {} frees nothing: {} has no such module", module, model.name));
+    }
+  }
 }
 
 // Shares of experts from a list in the scenario: one row, or one row a layer.
@@ -212,6 +234,7 @@ void read_recompute(Draft& draft) {
     recompute.modules = {"core_attn"};
     draft.assume("recompute.modules not given: core_attn, Megatron-Core's default");
   }
+  if (draft.model_ok) warn_idle_modules(draft);
   if (recompute.mode != RecomputeMode::selective && fields.has("modules")) {
     fields.fail("modules", "modules belong to the mode selective");
   }
@@ -227,7 +250,10 @@ void read_routing(Draft& draft) {
   JsonFields fields = draft.block("routing");
   read_skew(draft, fields);
   fields.read("persistence", draft.spec.routing.persistence, 0, 1);
-  if (draft.skew != "balanced" && !fields.has("persistence")) {
+  if (draft.histogram_given) {
+    draft.assume(
+        "routing.skew is a histogram: all of it lasts over the microbatches of a step, whatever persistence says");
+  } else if (draft.skew != "balanced" && !fields.has("persistence")) {
     draft.assume(fmt::format("routing.persistence not given: {} of the skew lasts over the microbatches of a step",
                              draft.spec.routing.persistence));
   }

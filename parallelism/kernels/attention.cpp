@@ -152,9 +152,9 @@ void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pa
 
 namespace {
 
-// The normalised latents, inputs of the up-projections, as the recipe keeps them.
+// The normalised latents, inputs of the up-projections, as the recipe keeps them; sequence parallelism splits latents.
 double latent_bytes(const StageContext& ctx, const models::Mla& mla) {
-  return ctx.tokens * (static_cast<double>(mla.q_lora_rank) + mla.kv_lora_rank) * ctx.spec.recipe.activation_bytes;
+  return ctx.tokens_sp * (static_cast<double>(mla.q_lora_rank) + mla.kv_lora_rank) * ctx.spec.recipe.activation_bytes;
 }
 
 void forward_mla(StageContext& ctx, const models::Mla& mla, const Widths& w, Pass pass) {
@@ -165,11 +165,11 @@ void forward_mla(StageContext& ctx, const models::Mla& mla, const Widths& w, Pas
   if (pass == Pass::forward || ctx.full_recompute()) {
     if (q_rank > 0) {
       ctx.linear(pass, "mla_q_down", t, q_rank, h);
-      ctx.save(pass, part_attention, "mla_down_proj", t * q_rank * bf16_bytes);
+      ctx.save(pass, part_attention, "mla_down_proj", ctx.tokens_sp * q_rank * bf16_bytes);
       ctx.elementwise(pass, "mla_q_norm", Category::memory_bound, 2 * t * q_rank * bf16_bytes);
     }
     ctx.linear(pass, "mla_kv_down", t, kv_rank, h);
-    ctx.save(pass, part_attention, "mla_down_proj", t * kv_rank * bf16_bytes);
+    ctx.save(pass, part_attention, "mla_down_proj", ctx.tokens_sp * kv_rank * bf16_bytes);
     ctx.elementwise(pass, "mla_kv_norm", Category::memory_bound, 2 * t * kv_rank * bf16_bytes);
   }
   ctx.linear(pass, "mla_q_up", t, w.q, q_rank > 0 ? q_rank : h);
@@ -199,13 +199,13 @@ void backward_mla(StageContext& ctx, const models::Mla& mla, const Widths& w, Pa
     ctx.elementwise(pass, "mla_kv_norm.backward", Category::memory_bound, 3 * t * kv_rank * bf16_bytes);
   }
   ctx.linear(pass, "mla_kv_down", t, kv_rank, h);
-  if (has_wgrad(pass)) ctx.release(part_attention, t * kv_rank * bf16_bytes);
+  if (has_wgrad(pass)) ctx.release(part_attention, ctx.tokens_sp * kv_rank * bf16_bytes);
   if (q_rank > 0) {
     if (has_dgrad(pass)) {
       ctx.elementwise(pass, "mla_q_norm.backward", Category::memory_bound, 3 * t * q_rank * bf16_bytes);
     }
     ctx.linear(pass, "mla_q_down", t, q_rank, h);
-    if (has_wgrad(pass)) ctx.release(part_attention, t * q_rank * bf16_bytes);
+    if (has_wgrad(pass)) ctx.release(part_attention, ctx.tokens_sp * q_rank * bf16_bytes);
   }
 }
 
