@@ -122,7 +122,7 @@ void add_moe(Items& items, const Model& model, const ActivationOptions& o) {
   items.push_back(routed("permute", 1, 8, false, {"moe"}));  // row of origin and probability
   if (moe.shared_ffn == 0) return;
   if (o.gemm_input_width != o.width) {
-    items.push_back(whole("shared_expert", h, o.gemm_input_width, {"moe", "shared_experts"}));
+    items.push_back(whole("shared_expert", h, o.gemm_input_width, {"layernorm"}));  // a narrow copy of the same
   }
   items.push_back(split("shared_expert", gates * moe.shared_ffn, o.width, {"moe", "shared_experts"}));
   items.push_back(split("shared_expert", moe.shared_ffn, o.gemm_input_width, {"moe", "shared_experts"}));

@@ -257,6 +257,9 @@ class Mapper {
       assume("recompute not given: none");
       out_.scenario["recompute"] = "none";
       out_.alternatives.push_back({"recompute", {"recompute=selective:core_attn"}});
+      if (lower(run_.text("kind")) == "moe") {
+        out_.alternatives.push_back({"recompute", {"recompute=selective:core_attn,layernorm,moe_act,mla_up_proj"}});
+      }
       out_.alternatives.push_back({"recompute", {"recompute=full"}});
       return;
     }

@@ -151,7 +151,10 @@ void ffn_block(StageContext& ctx, const models::Layer& layer, Pass pass) {
   if (layer.ffn == models::FfnKind::none) return;
   const bool moe = layer.ffn == models::FfnKind::moe;
   const GraphScope graph(ctx, moe ? "moe" : "mlp");
-  const double output = moe ? bf16_bytes : -1;  // the router reads it in 16 bits
+  // The router reads the norm's output in 16 bits, the shared expert a narrow copy of it.
+  const double act = ctx.spec.recipe.activation_bytes;
+  const double copy = act < bf16_bytes && ctx.model().moe.shared_ffn > 0 ? act : 0;
+  const double output = moe ? bf16_bytes + copy : -1;
   const auto body = [&](Pass p) { moe ? lower_moe(ctx, p) : lower_mlp(ctx, p, ctx.model().dense_ffn, "mlp", "mlp"); };
   if (is_forward(pass)) {
     lower_norm(ctx, pass, "ffn_norm", output);

@@ -131,13 +131,7 @@ void shared_expert(StageContext& ctx, Pass pass) {
   const auto& moe = ctx.model().moe;
   if (moe.shared_ffn <= 0) return;
   const std::string_view module = ctx.recomputes("moe") ? "moe" : "shared_experts";
-  // The router reads the norm's output in 16 bits, the shared expert a narrow copy of it.
-  const double copy = ctx.spec.recipe.activation_bytes < bf16_bytes
-                          ? ctx.tokens_sp * ctx.model().hidden * ctx.spec.recipe.activation_bytes
-                          : 0;
   lower_mlp(ctx, pass, moe.shared_ffn, "shared_expert", module);
-  if (is_forward(pass)) ctx.save(pass, "activations.mlp", module, copy);
-  if (has_wgrad(pass)) ctx.release("activations.mlp", copy);
 }
 
 void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_side) {
