@@ -89,7 +89,7 @@ void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
   const double saved = mixer_saved(ctx, layer) - out;
   if (is_forward(pass)) {
     const bool whole = pass == Pass::forward || ctx.full_recompute();
-    if (!whole && ctx.recomputes("gdn_norm_out")) {
+    if (!whole && layer.attention == AttentionKind::linear && ctx.recomputes("gdn_norm_out")) {
       ctx.elementwise(pass, "mixer_gate_norm", Category::memory_bound, 3 * t * s.inner * bf16_bytes);
       ctx.save(pass, part_mixer, "gdn_norm_out", out);
     }
