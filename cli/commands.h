@@ -11,6 +11,7 @@ extern const Command compare_command;
 extern const Command explain_command;
 extern const Command headroom_command;
 extern const Command scale_command;
+extern const Command plan_command;
 extern const Command validate_command;
 extern const Command sweep_command;
 extern const Command merge_command;

@@ -1,0 +1,155 @@
+// stepcast plan: searches parallel layouts.
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/output_file.h"
+#include "cli/render.h"
+#include "cli/scenario_options.h"
+#include "scenarios/plan/plan.h"
+
+namespace stepcast::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int most_devices = 1048576;
+constexpr int largest_batch = 1 << 28;
+
+void add_options(po::options_description& options) {
+  add_scenario_options(options);
+  const auto list = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  options.add_options()("devices", list("LIST"), "device counts to compare (default: the scenario's)")(
+      "global-batch", list("LIST"), "sequences a step (default: the scenario's)")(
+      "tp", list("LIST"), "tensor parallelism, as in 1,2,4 (default: divisors of the NVLink domain up to 8)")(
+      "cp", list("LIST"), "context parallelism (default: pieces of 2,048 tokens and above)")(
+      "pp", list("LIST"), "pipeline ranks (default: divisors of the devices up to 64)")(
+      "vpp", list("LIST"), "chunks a pipeline rank (default: 1,2,4)")(
+      "ep", list("LIST"), "expert parallelism (default: divisors of the devices up to the experts)")(
+      "etp", list("LIST"), "tensor parallelism of experts (default: as --tp)")(
+      "micro-batch", list("LIST"), "sequences a microbatch (default: 1,2,4)")(
+      "schedule", list("LIST"), "as in 1f1b,interleaved (default: all but gpipe)")(
+      "sharding", list("LIST"), "of none, zero1, zero2, zero3, hsdp (default: zero1,zero2,zero3)")(
+      "recompute", list("LIST"),
+      "of none, full, scenario, selective, selective:MODULE+MODULE (default: none, the scenario's, selective, full)")(
+      "dispatcher", list("LIST"),
+      "of allgather, alltoall, deepep, hybridep (default: alltoall, deepep, the scenario's)")(
+      "overlap", list("LIST"), "of profile, all, none (default: profile)")(
+      "headroom", list("SHARE"), "of a device's memory that stays free (default 0)")(
+      "top", list("N"), "layouts in the ranking (default 10)")(
+      "price", list("AMOUNT"), "of a device and hour: adds the cost of a million tokens")(
+      "no-fronts", "leave out the front of throughput against free memory")("write", list("FILE"),
+                                                                            "writes the best layout as a scenario")(
+      "megatron", list("FILE"), "writes the best layout as arguments of Megatron-LM");
+}
+
+std::vector<std::string> names(const Arguments& arguments, const char* option) {
+  std::vector<std::string> out;
+  if (!arguments.has(option)) return out;
+  std::string name;
+  for (const char c : arguments.text(option) + ",") {
+    if (c != ',') {
+      name += c;
+      continue;
+    }
+    out.push_back(name);
+    name.clear();
+  }
+  return out;
+}
+
+scenarios::plan::PlanOptions read_options(const Invocation& invocation) {
+  Arguments& arguments = invocation.arguments;
+  scenarios::plan::PlanOptions options;
+  auto& space = options.space;
+  const auto numbers = [&](const char* option, int high) {
+    auto values = arguments.integers(option, high);
+    if (!values.empty() && values.front() == 0) arguments.fail(option, "found 0; whole numbers above it are allowed");
+    return values;
+  };
+  space.devices = numbers("devices", most_devices);
+  space.global_batch = numbers("global-batch", largest_batch);
+  constexpr int largest = 1 << 14;
+  space.tp = numbers("tp", largest);
+  space.cp = numbers("cp", largest);
+  space.pp = numbers("pp", largest);
+  space.vpp = numbers("vpp", largest);
+  space.ep = numbers("ep", largest);
+  space.etp = numbers("etp", largest);
+  space.micro_batch = numbers("micro-batch", largest);
+  space.schedule = names(arguments, "schedule");
+  space.sharding = names(arguments, "sharding");
+  space.recompute = names(arguments, "recompute");
+  space.dispatcher = names(arguments, "dispatcher");
+  space.overlap = names(arguments, "overlap");
+  options.headroom = arguments.number("headroom", 0, 0.99).value_or(0);
+  options.top = static_cast<int>(arguments.integer("top", 1, 1000).value_or(10));
+  options.price_per_device_hour = arguments.number("price", 0, 1e6).value_or(0);
+  options.fronts = !arguments.flag("no-fronts");
+  options.threads = invocation.globals.threads;
+  return options;
+}
+
+// Opened before the search, so that a file that cannot be written costs nothing. Nothing when it is not asked for.
+Result<std::optional<OutputFile>> output_of(const Invocation& invocation, const char* option) {
+  if (!invocation.arguments.has(option)) return std::optional<OutputFile>();
+  auto opened = OutputFile::open(invocation.arguments.text(option));
+  if (!opened) return opened.errors();
+  return std::optional<OutputFile>(*opened);
+}
+
+Result<Output> run(const Invocation& invocation) {
+  auto request = scenario_request(invocation);
+  if (!request) return request.errors();
+  scenarios::plan::PlanOptions options = read_options(invocation);
+  if (!invocation.arguments.errors().empty()) return invocation.arguments.errors();
+  options.cancelled = interrupted;
+  using Clock = std::chrono::steady_clock;
+  std::string phase;
+  Clock::time_point begin;
+  options.progress = [&](const char* what, long long done, long long total) {
+    if (phase != what) begin = Clock::now();
+    phase = what;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+    invocation.progress.update(fmt::format("{}, {:.3g}/s", what, rate), done, total);
+  };
+  const auto winner = output_of(invocation, "write");
+  if (!winner) return winner.errors();
+  const auto arguments = output_of(invocation, "megatron");
+  if (!arguments) return arguments.errors();
+  const auto result = scenarios::plan::plan(*request, options);
+  if (!result) return result.errors();
+  if (*winner) {
+    if (Status written = (*winner)->write(json_text(result->winner)); !written) return written.errors();
+  }
+  if (*arguments) {
+    const std::string text = scenarios::megatron::to_text(result->winner_arguments);
+    if (Status written = (*arguments)->write(text); !written) return written.errors();
+  }
+  return Output{render(
+                    invocation.globals, [&] { return to_json(*result); },
+                    [&] { return to_table(*result, invocation.globals.colour); }, [&] { return to_csv(*result); }),
+                result->interrupted};
+}
+
+}  // namespace
+
+const Command plan_command = {
+    "plan",
+    "[SCENARIO.json | LIBRARY_NAME | --model NAME --cluster NAME:N] [OPTIONS]",
+    "Searches layouts: the fastest that fit, why they win, what was refused.",
+    {"stepcast plan olmoe-1b-7b-h100-8 --set workload.global_batch=32 --tp 1,2 --micro-batch 1 --sharding zero1",
+     "stepcast plan mixtral-8x7b-h100-8 --set workload.global_batch=32 --pp 1,2 --schedule 1f1b --micro-batch 1 "
+     "--headroom 0.1 --price 2.5 --format json"},
+    scenario_positional,
+    1,
+    add_options,
+    run};
+
+}  // namespace stepcast::cli
