@@ -14,7 +14,7 @@
 #include "parallelism/tails.h"
 #include "sim/base/error.h"
 #include "sim/engine/contended.h"
-#include "sim/program/representative.h"
+#include "sim/engine/representative.h"
 
 namespace stepcast::scenarios {
 

@@ -5,7 +5,7 @@
 
 #include "random_program.h"
 #include "sim/engine/lockstep.h"
-#include "sim/program/representative.h"
+#include "sim/engine/representative.h"
 
 namespace stepcast::sim {
 namespace {

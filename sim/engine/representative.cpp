@@ -1,4 +1,4 @@
-#include "sim/program/representative.h"
+#include "sim/engine/representative.h"
 
 #include <algorithm>
 #include <functional>
