@@ -345,8 +345,11 @@ class Exporter {
   }
 
   void carry_rest() {
-    for (const char* block : {"name", "description", "cluster", "software", "noise", "reliability", "seed"}) {
-      carry(std::string("/") + block);
+    // Blocks that arguments speak of; all others are carried whole.
+    static const std::vector<std::string> expressed = {"schema",    "model",   "parallelism", "workload", "precision",
+                                                       "recompute", "routing", "overlap",     "runtime",  "offload"};
+    for (const auto& [block, value] : scenario_.resolved.items()) {
+      if (std::find(expressed.begin(), expressed.end(), block) == expressed.end()) made_.carried[block] = value;
     }
     for (const char* key : {"packing", "document_lengths", "steps"}) carry(std::string("/workload/") + key);
   }
