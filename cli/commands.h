@@ -18,5 +18,7 @@ extern const Command merge_command;
 extern const Command import_command;
 extern const Command export_command;
 extern const Command list_command;
+extern const Command completion_command;
+extern const Command man_command;
 
 }  // namespace stepcast::cli

@@ -3,18 +3,22 @@
 
 #include "cli/commands.h"
 #include "cli/render.h"
+#include "cli/report_file.h"
 #include "scenarios/compare.h"
+#include "scenarios/html/pages.h"
 
 namespace stepcast::cli {
 namespace {
 
-void add_options(boost::program_options::options_description&) {}
+void add_options(boost::program_options::options_description& options) { add_report_option(options); }
 
 Result<Output> run(const Invocation& invocation) {
   const auto files = invocation.arguments.list("results");
   if (files.size() != 2) {
     return make_error(ErrorCode::usage, "two results are needed: the files that stepcast simulate --format json wrote");
   }
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   std::vector<scenarios::RunSummary> runs;
   Errors errors;
   for (const std::string& file : files) {
@@ -28,6 +32,8 @@ Result<Output> run(const Invocation& invocation) {
   }
   if (!errors.empty()) return errors;
   const auto comparison = scenarios::compare(std::move(runs[0]), std::move(runs[1]));
+  const auto page = [&]() -> Result<std::string> { return scenarios::html::compare_page(comparison); };
+  if (const auto written = report->write(page); !written) return written.errors();
   return Output{render(
       invocation.globals, [&] { return to_json(comparison); },
       [&] { return to_table(comparison, invocation.globals.colour); }, [&] { return to_csv(comparison); })};

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
+#include "cli/option_table.h"
 #include "cli/output_file.h"
 #include "cli/thread_limit.h"
 
@@ -27,17 +28,6 @@ constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 constexpr int exit_interrupted = 130;
 constexpr unsigned help_width = 100;
-
-void add_global_options(po::options_description& options) {
-  options.add_options()("format", po::value<std::string>()->value_name("FORMAT"), "table (default), json or csv")(
-      "output,o", po::value<std::string>()->value_name("FILE"), "write the result to FILE, complete or not at all")(
-      "threads,j", po::value<std::string>()->value_name("N"), "worker threads; 0 (default): what the machine allows")(
-      "seed", po::value<std::string>()->value_name("N"), "seed of the random draws, over that of the scenario")(
-      "set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=VALUE"),
-      "override a scenario key, as in parallelism.ep=32; repeatable")(
-      "catalog", po::value<std::string>()->value_name("DIR"), "folder of the catalogues, over STEPCAST_CATALOG")(
-      "quiet,q", "no progress and no notes on standard error")("help,h", "this text");
-}
 
 int report(const Errors& errors) {
   bool usage = !errors.empty();

@@ -35,6 +35,11 @@ std::string elide(const std::string& line, std::size_t width) {
   return line.substr(0, keep / 2) + "..." + line.substr(line.size() - (keep - keep / 2));
 }
 
+// "12.3/s", and below one a second "4.2 s each".
+std::string rate_text(double per_second) {
+  return per_second >= 1 ? fmt::format("{:.1f}/s", per_second) : fmt::format("{:.1f} s each", 1 / per_second);
+}
+
 }  // namespace
 
 Progress::Progress(bool quiet) : quiet_(quiet), smart_(is_smart(STDERR_FILENO)), next_(start_ + quiet_start) {}
@@ -46,6 +51,7 @@ void Progress::update(std::string_view what, long long done, long long total) {
   next_ = now + (smart_ ? rewrite_every : plain_every);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   std::string line = total > 0 ? fmt::format("[{}/{}] {}", done, total, what) : fmt::format("[{}] {}", done, what);
+  if (done > 0) line += fmt::format(", {}", rate_text(static_cast<double>(done) / elapsed));
   if (total > 0 && done > 0) {
     line += fmt::format(", {:.0f} s left", elapsed * static_cast<double>(total - done) / static_cast<double>(done));
   }

@@ -8,7 +8,9 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/render.h"
+#include "cli/report_file.h"
 #include "cli/scenario_options.h"
+#include "scenarios/html/pages.h"
 #include "scenarios/scale.h"
 
 namespace stepcast::cli {
@@ -28,6 +30,13 @@ void add_options(po::options_description& options) {
       "to", po::value<std::string>()->value_name("N"), "last size (default: the scenario's devices)")(
       "baseline", po::value<std::string>()->value_name("N"),
       "size that speed-up and efficiency refer to (default: the smallest that can run)");
+  add_report_option(options);
+}
+
+std::string page_title(const scenarios::ScenarioRequest& request) {
+  const std::string name =
+      request.file.empty() ? request.model + " on " + request.cluster : request.file.stem().string();
+  return name + ", scaling";
 }
 
 Result<Output> run(const Invocation& invocation) {
@@ -59,12 +68,16 @@ Result<Output> run(const Invocation& invocation) {
         fmt::format("{} is not among the sizes {}", options.baseline_devices, fmt::join(options.devices, ", ")),
         "--baseline");
   }
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   options.forecast.threads = invocation.globals.threads;
   options.forecast.critical_path = false;
   options.forecast.cancelled = interrupted;
   options.progress = [&](int done, int total) { invocation.progress.update("sizes", done, total); };
   const auto curve = scenarios::scale(*request, options);
   if (!curve) return curve.errors();
+  const auto page = [&]() -> Result<std::string> { return scenarios::html::scale_page(*curve, page_title(*request)); };
+  if (const auto written = report->write(page); !written) return written.errors();
   return Output{render(
                     invocation.globals, [&] { return to_json(*curve); }, [&] { return to_table(*curve); },
                     [&] { return to_csv(*curve); }),

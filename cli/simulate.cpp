@@ -6,8 +6,10 @@
 #include "cli/interrupt.h"
 #include "cli/render.h"
 #include "cli/replayed_step.h"
+#include "cli/report_file.h"
 #include "cli/scenario_options.h"
 #include "scenarios/forecast.h"
+#include "scenarios/html/pages.h"
 #include "scenarios/report/report.h"
 
 namespace stepcast::cli {
@@ -22,6 +24,7 @@ void add_options(po::options_description& options) {
       "trace", po::value<std::string>()->value_name("FILE"), "Perfetto trace of the median step (.json or .json.gz)")(
       "trace-ranks", po::value<std::string>()->value_name("LIST"),
       "ranks of the trace, as in 0,16,32-39 (default: the first rank of each stage)");
+  add_report_option(options);
 }
 
 // A trace of the sampled step that the report shows.
@@ -37,6 +40,12 @@ Status write_trace_file(const Invocation& invocation, const scenarios::Forecast&
   return replayed->write_trace(file);
 }
 
+Result<std::string> page_of(const scenarios::Forecast& forecast) {
+  const auto detail = scenarios::step_detail(forecast);
+  if (!detail) return detail.errors();
+  return scenarios::html::simulate_page(forecast, *detail);
+}
+
 Result<Output> run(const Invocation& invocation) {
   const Globals& globals = invocation.globals;
   Arguments& arguments = invocation.arguments;
@@ -48,6 +57,8 @@ Result<Output> run(const Invocation& invocation) {
   if (arguments.has("trace-ranks") && !arguments.has("trace"))
     arguments.fail("trace-ranks", "needs --trace FILE beside it");
   if (!arguments.errors().empty()) return arguments.errors();
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   const auto scenario = scenarios::load_scenario(*request);
   if (!scenario) return scenario.errors();
 
@@ -62,6 +73,7 @@ Result<Output> run(const Invocation& invocation) {
   if (arguments.has("trace") && !forecast->interrupted) {
     if (const auto written = write_trace_file(invocation, *forecast); !written) return written.errors();
   }
+  if (const auto written = report->write([&] { return page_of(*forecast); }); !written) return written.errors();
   return Output{render(
                     globals, [&] { return to_json(*forecast); }, [&] { return to_table(*forecast, globals.colour); },
                     [&] { return to_csv(*forecast); }),

@@ -7,7 +7,9 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/render.h"
+#include "cli/report_file.h"
 #include "validation/validate.h"
+#include "validation/validate_page.h"
 
 namespace stepcast::cli {
 namespace {
@@ -17,6 +19,7 @@ namespace po = boost::program_options;
 void add_options(po::options_description& options) {
   options.add_options()("only", po::value<std::string>()->value_name("FILE"), "ids to take, one a line")(
       "no-ranges", "skip the other values of fields that a row leaves open")("rows", "list every row in the table");
+  add_report_option(options);
 }
 
 Result<std::vector<std::string>> read_ids(const std::string& file) {
@@ -58,6 +61,8 @@ Result<Output> run(const Invocation& invocation) {
     if (!ids) return ids.errors();
     options.only = std::move(*ids);
   }
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   const auto runs = validation::read_runs(files.front());
   if (!runs) return runs.errors();
   const auto result = validation::validate(*runs, options);
@@ -67,6 +72,10 @@ Result<Output> run(const Invocation& invocation) {
                                                    : "every row is refused; the first: " + result.refused.front().why;
     return make_error(ErrorCode::invalid, why, files.front());
   }
+  const auto page = [&]() -> Result<std::string> {
+    return validation::validate_page(result, std::filesystem::path(files.front()).filename().string());
+  };
+  if (const auto written = report->write(page); !written) return written.errors();
   return Output{
       render(
           invocation.globals, [&] { return validation::to_json(result); },

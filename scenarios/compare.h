@@ -68,6 +68,8 @@ struct Comparison {
 
 inline constexpr const char* compare_schema = "stepcast.compare/1";
 [[nodiscard]] std::string_view name(Comparison::Kind kind);
+// The result in one sentence.
+[[nodiscard]] std::string verdict(const Comparison& comparison);
 [[nodiscard]] nlohmann::ordered_json to_json(const Comparison& comparison);
 [[nodiscard]] std::string to_table(const Comparison& comparison, bool colour);
 [[nodiscard]] std::string to_csv(const Comparison& comparison);

@@ -32,23 +32,6 @@ std::string signed_text(double value, std::string (*format)(double)) {
   return (value < 0 ? "-" : "+") + format(std::abs(value));
 }
 
-std::string verdict(const Comparison& c) {
-  const Scaling& s = c.scaled;
-  switch (c.kind) {
-    case Kind::strong_scaling:
-      return fmt::format("strong scaling {} -> {} devices: speed-up {:.2f}, efficiency {:.1f} %", c.a.devices,
-                         c.b.devices, s.speedup, 100 * s.efficiency);
-    case Kind::weak_scaling:
-      return fmt::format("weak scaling {} -> {} devices: efficiency {:.1f} %, throughput x {:.2f}", c.a.devices,
-                         c.b.devices, 100 * s.efficiency, s.speedup);
-    case Kind::variants:
-      return fmt::format("the same work on {} devices: B takes {:.3f} times the time of A", c.a.devices, 1 / s.speedup);
-    case Kind::different_work:
-      break;
-  }
-  return fmt::format("no scaling result, the work differs; throughput B over A: {:.3f}", c.throughput_ratio);
-}
-
 std::string moved_text(const char* what, const std::vector<Moved>& moved, std::string (*format)(double), double least) {
   TextTable table({what, "A", "B", "change"});
   for (const Moved& m : moved) {
@@ -65,6 +48,23 @@ std::string list_text(const std::vector<std::string>& lines) {
 }
 
 }  // namespace
+
+std::string verdict(const Comparison& c) {
+  const Scaling& s = c.scaled;
+  switch (c.kind) {
+    case Kind::strong_scaling:
+      return fmt::format("strong scaling {} -> {} devices: speed-up {:.2f}, efficiency {:.1f} %", c.a.devices,
+                         c.b.devices, s.speedup, 100 * s.efficiency);
+    case Kind::weak_scaling:
+      return fmt::format("weak scaling {} -> {} devices: efficiency {:.1f} %, throughput x {:.2f}", c.a.devices,
+                         c.b.devices, 100 * s.efficiency, s.speedup);
+    case Kind::variants:
+      return fmt::format("the same work on {} devices: B takes {:.3f} times the time of A", c.a.devices, 1 / s.speedup);
+    case Kind::different_work:
+      break;
+  }
+  return fmt::format("no scaling result, the work differs; throughput B over A: {:.3f}", c.throughput_ratio);
+}
 
 std::string_view name(Kind kind) {
   switch (kind) {

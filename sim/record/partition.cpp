@@ -80,7 +80,10 @@ void PartitionRecorder::on_kernel(Lanes& lanes, const OpLabel& label, const Inst
     for (std::size_t l = 0; l < n; ++l) {
       if (event.begin[l] <= lanes.cursor[l]) continue;
       sweep(lanes, l, lanes.cursor[l], event.begin[l]);
-      for (const Segment& rest : gap_) lanes.time[index(Category::other)][l] += rest.to - rest.from;
+      for (const Segment& rest : gap_) {
+        lanes.time[index(Category::other)][l] += rest.to - rest.from;
+        note_piece(Category::other, rest.from, rest.to);
+      }
       lanes.cursor[l] = event.begin[l];
     }
   }
@@ -90,6 +93,10 @@ void PartitionRecorder::on_kernel(Lanes& lanes, const OpLabel& label, const Inst
   for (std::size_t l = 0; l < n; ++l) {
     const Ticks to = std::max(cursor[l], end[l]);  // a kernel before the step's begin claims nothing
     time[l] += to - cursor[l];
+    if (!lanes.watched.empty() && to > cursor[l]) {
+      watching_ = watched_at(lanes, l);
+      note_piece(label.transfer, cursor[l], to);
+    }
     cursor[l] = to;
   }
 }
@@ -120,7 +127,38 @@ void PartitionRecorder::collect_open(Lanes& lanes) {
   }
 }
 
-Ticks PartitionRecorder::take(Ticks from, Ticks to) {
+void PartitionRecorder::watch(RankId rank) {
+  for (std::size_t c = 0; c < cohorts_.size(); ++c) {
+    const std::vector<RankId>& ranks = program_.cohorts[c].ranks;
+    const auto found = std::find(ranks.begin(), ranks.end(), rank);
+    if (found == ranks.end()) continue;
+    Lanes& lanes = cohorts_[c];
+    lanes.watched.resize(ranks.size(), -1);
+    lanes.watched[static_cast<std::size_t>(found - ranks.begin())] = static_cast<int>(watched_.size());
+    watched_.push_back({rank, {}});
+    return;
+  }
+}
+
+std::vector<WatchedRank> PartitionRecorder::watched() const {
+  std::vector<WatchedRank> sorted = watched_;
+  for (WatchedRank& w : sorted) {
+    std::sort(w.pieces.begin(), w.pieces.end(),
+              [](const PartitionPiece& a, const PartitionPiece& b) { return a.begin < b.begin; });
+  }
+  return sorted;
+}
+
+WatchedRank* PartitionRecorder::watched_at(const Lanes& lanes, std::size_t lane) {
+  if (lanes.watched.empty() || lanes.watched[lane] < 0) return nullptr;
+  return &watched_[static_cast<std::size_t>(lanes.watched[lane])];
+}
+
+void PartitionRecorder::note_piece(Category category, Ticks from, Ticks to) {
+  if (watching_ != nullptr) watching_->pieces.push_back({from - step_begin_, to - step_begin_, category});
+}
+
+Ticks PartitionRecorder::take(Category category, Ticks from, Ticks to) {
   Ticks taken = 0;
   for (std::size_t i = 0; i < gap_.size();) {
     const Segment s = gap_[i];
@@ -131,6 +169,7 @@ Ticks PartitionRecorder::take(Ticks from, Ticks to) {
       continue;
     }
     taken += hi - lo;
+    note_piece(category, lo, hi);
     if (s.from < lo && hi < s.to) {
       gap_[i].to = lo;
       gap_.push_back({hi, s.to});
@@ -148,14 +187,15 @@ Ticks PartitionRecorder::take(Ticks from, Ticks to) {
 }
 
 void PartitionRecorder::take_into(Lanes& lanes, std::size_t lane, Category category, Ticks from, Ticks to) {
-  if (from < to) lanes.time[index(category)][lane] += take(from, to);
+  if (from < to) lanes.time[index(category)][lane] += take(category, from, to);
 }
 
 void PartitionRecorder::sweep(Lanes& lanes, std::size_t lane, Ticks from, Ticks to) {
   gap_.assign(1, {from, to});
+  watching_ = watched_at(lanes, lane);
   for (const IntervalColumn* column : open_) {
     if (column->end[lane] <= from || column->begin[lane] >= to) continue;
-    const Ticks taken = take(column->begin[lane], column->end[lane]);
+    const Ticks taken = take(column->label.transfer, column->begin[lane], column->end[lane]);
     lanes.time[index(column->label.transfer)][lane] += taken;
     if (column->label.account != none16) {
       auto& exposed = lanes.exposed[column->label.account];

@@ -30,6 +30,7 @@
 #include "sim/record/intervals.h"
 #include "sim/record/labels.h"
 #include "sim/record/messages.h"
+#include "sim/record/pieces.h"
 #include "sim/record/report.h"
 
 namespace stepcast::sim {
@@ -40,6 +41,11 @@ class PartitionRecorder {
  public:
   // Borrows all three; `messages` of the same step. Lanes begin at `step_begin`.
   PartitionRecorder(const Program& program, const Labels& labels, const MessageLog& messages, Ticks step_begin);
+
+  // Collects the pieces of a rank's partition too, for drawing: call before the first instruction.
+  void watch(RankId rank);
+  // The pieces of the ranks watched, in the order in which they were named.
+  [[nodiscard]] std::vector<WatchedRank> watched() const;
 
   // Communication of the step before that is still open at this step's begin.
   void carry(int cohort, StreamIntervals intervals);
@@ -67,6 +73,7 @@ class PartitionRecorder {
     std::vector<std::vector<Ticks>> exposed;              // by account, then lane
     StreamIntervals streams;
     bool issued_any = false;
+    std::vector<int> watched;  // by lane, index into watched_ or -1; empty: no lane is
   };
   struct Segment {
     Ticks from, to;
@@ -78,7 +85,10 @@ class PartitionRecorder {
   void collect_open(Lanes& lanes);
   // Attributes [from, to) of a lane by rules 1 to 5; leaves the rest in gap_.
   void sweep(Lanes& lanes, std::size_t lane, Ticks from, Ticks to);
-  Ticks take(Ticks from, Ticks to);
+  // Takes what is left of [from, to) out of gap_ for a category; its length.
+  Ticks take(Category category, Ticks from, Ticks to);
+  void note_piece(Category category, Ticks from, Ticks to);
+  [[nodiscard]] WatchedRank* watched_at(const Lanes& lanes, std::size_t lane);
   void take_into(Lanes& lanes, std::size_t lane, Category category, Ticks from, Ticks to);
 
   const Program& program_;
@@ -91,6 +101,8 @@ class PartitionRecorder {
   std::vector<Ticks> message_begin_;
   std::vector<const IntervalColumn*> open_;  // live columns of the cohort at hand, in order of priority
   std::vector<Segment> gap_;                 // of the lane at hand, what no rule has claimed yet
+  std::vector<WatchedRank> watched_;
+  WatchedRank* watching_ = nullptr;  // of the lane at hand; null: nobody draws it
 };
 
 }  // namespace stepcast::sim

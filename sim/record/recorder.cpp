@@ -11,6 +11,7 @@
 #include "sim/record/memory.h"
 #include "sim/record/messages.h"
 #include "sim/record/partition.h"
+#include "sim/record/pieces.h"
 #include "sim/record/statistics.h"
 
 namespace stepcast::sim {
@@ -74,9 +75,9 @@ int warm_steps(const RecordOptions& options) {
       std::min<std::uint64_t>(options.step, static_cast<std::uint64_t>(std::max(0, options.warm_steps))));
 }
 
-}  // namespace
-
-Result<StepReport> record_step(const Program& program, const Conditions& conditions, const RecordOptions& options) {
+// `watched`: the ranks whose pieces are wanted, filled with them; null: nobody's.
+Result<StepReport> record(const Program& program, const Conditions& conditions, const RecordOptions& options,
+                          std::vector<WatchedRank>* watched) {
   const Labels labels(program);
   const int warm = warm_steps(options);
   RunOptions run;
@@ -108,6 +109,9 @@ Result<StepReport> record_step(const Program& program, const Conditions& conditi
   if (warm > 0) {
     for (std::size_t c = 0; c < program.cohorts.size(); ++c) sink.partition.carry(static_cast<int>(c), carry.take(c));
   }
+  if (watched != nullptr) {
+    for (const WatchedRank& w : *watched) sink.partition.watch(w.rank);
+  }
   run.sink = &sink;
   const auto result = run_lockstep(program, conditions, run);
   if (!result) return result.errors();
@@ -123,11 +127,29 @@ Result<StepReport> record_step(const Program& program, const Conditions& conditi
   report.memory = sink.memory.peak(conditions, options.step, begin);
   report.executed_flops = sink.communication.executed_flops();
   report.rank_ops = sink.rank_ops;
+  if (watched != nullptr) *watched = sink.partition.watched();
   if (!replay) return report;
   CriticalPath path = critical_path(program, labels, *replay, begin);
   report.critical_path = std::move(path.hops);
   for (std::size_t k = 0; k < report.categories.size(); ++k) report.categories[k].critical_path = path.by_category[k];
   return report;
+}
+
+}  // namespace
+
+Result<StepReport> record_step(const Program& program, const Conditions& conditions, const RecordOptions& options) {
+  return record(program, conditions, options, nullptr);
+}
+
+Result<std::vector<WatchedRank>> record_pieces(const Program& program, const Conditions& conditions,
+                                               const RecordOptions& options, const std::vector<RankId>& ranks) {
+  RecordOptions plain = options;
+  plain.critical_path = false;
+  std::vector<WatchedRank> watched;
+  for (const RankId rank : ranks) watched.push_back({rank, {}});
+  const auto report = record(program, conditions, plain, &watched);
+  if (!report) return report.errors();
+  return watched;
 }
 
 }  // namespace stepcast::sim

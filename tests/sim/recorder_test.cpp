@@ -11,6 +11,7 @@
 #include "sim/record/communication.h"
 #include "sim/record/labels.h"
 #include "sim/record/partition.h"
+#include "sim/record/pieces.h"
 
 using namespace stepcast;
 using namespace stepcast::sim;
@@ -235,6 +236,26 @@ TEST_CASE("partition, memory and communication equal a slow evaluation on random
         CHECK(report->memory.peak_by_rank[rank] == reference_peak(program, step, c, l));
         largest = std::max(largest, report->memory.peak_by_rank[rank]);
       }
+    }
+    std::vector<RankId> some;
+    for (int rank = program.ranks - 1; rank >= 0; rank -= 2) some.emplace_back(rank);
+    const auto pieces = record_pieces(program, conditions, options, some);
+    REQUIRE(pieces.ok());
+    REQUIRE(pieces->size() == some.size());
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const WatchedRank& watched = (*pieces)[i];
+      REQUIRE(watched.rank == some[i]);
+      Partition total{};
+      Ticks at = 0;
+      bool tiles = true;
+      for (const PartitionPiece& piece : watched.pieces) {
+        tiles = tiles && piece.begin == at && piece.end > at;
+        at = piece.end;
+        total[static_cast<std::size_t>(piece.category)] += piece.end - piece.begin;
+      }
+      CHECK(tiles);
+      CHECK(at == report->duration);
+      CHECK(total == report->by_rank[static_cast<std::size_t>(watched.rank.value)]);
     }
     CHECK(report->memory.bytes == largest);
     double parts = 0;
