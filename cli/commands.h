@@ -17,6 +17,8 @@ extern const Command sweep_command;
 extern const Command merge_command;
 extern const Command import_command;
 extern const Command export_command;
+extern const Command run_command;
+extern const Command baseline_command;
 extern const Command list_command;
 extern const Command completion_command;
 extern const Command man_command;

@@ -2,10 +2,12 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "cli/commands.h"
+#include "cli/import_profile.h"
 #include "cli/render.h"
 #include "cli/report_file.h"
 #include "scenarios/compare.h"
 #include "scenarios/html/pages.h"
+#include "scenarios/profile/profile_compare.h"
 
 namespace stepcast::cli {
 namespace {
@@ -19,6 +21,10 @@ Result<Output> run(const Invocation& invocation) {
   }
   const auto report = ReportFile::open(invocation);
   if (!report) return report.errors();
+  // A profile goes beside a forecast, in either order.
+  const auto a = read_json_file(files[0]), b = read_json_file(files[1]);
+  if (a && b && scenarios::is_profile(*a)) return compare_with_profile(invocation, *b, *a);
+  if (a && b && scenarios::is_profile(*b)) return compare_with_profile(invocation, *a, *b);
   std::vector<scenarios::RunSummary> runs;
   Errors errors;
   for (const std::string& file : files) {

@@ -5,6 +5,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "cli/commands.h"
+#include "cli/import_profile.h"
 #include "cli/render.h"
 #include "cli/subcommand.h"
 #include "scenarios/megatron/import.h"
@@ -71,25 +72,36 @@ Result<Output> import_megatron(const Invocation& invocation, const std::vector<s
 }
 
 const std::vector<Subcommand>& kinds() {
-  static const std::vector<Subcommand> all = {{"megatron",
-                                               "FILE [--cluster NAME:N]",
-                                               "a launch line, script or YAML of Megatron-LM: a scenario",
-                                               1,
-                                               1,
-                                               {"cluster", "model", "define"},
-                                               import_megatron}};
+  static const std::vector<Subcommand> all = {
+      {"megatron",
+       "FILE [--cluster NAME:N]",
+       "a launch line, script or YAML of Megatron-LM: a scenario",
+       1,
+       1,
+       {"cluster", "model", "define"},
+       import_megatron},
+      {"kineto",
+       "TRACE.json[.gz]...",
+       "PyTorch profiler traces, one a rank: a profile in a forecast's parts",
+       1,
+       -1,
+       {"group"},
+       import_kineto},
+      {"topo", "FILE", "nvidia-smi topo -m or NCCL topology XML: a box, asymmetries told", 1, 1, {}, import_topo}};
   return all;
 }
 
 // Options of any kind; an entry of the table names those that it takes.
-constexpr std::array<std::string_view, 3> own_options = {"cluster", "model", "define"};
+constexpr std::array<std::string_view, 4> own_options = {"cluster", "model", "define", "group"};
 
 void add_options(po::options_description& options) {
   const auto value = [](const char* name) { return po::value<std::string>()->value_name(name); };
   options.add_options()("cluster", value("NAME:N"), "megatron: hardware of the run, which its arguments do not name")(
       "model", value("NAME"), "megatron: catalogue model to take where several have the arguments' shape")(
       "define", po::value<std::vector<std::string>>()->composing()->value_name("NAME=VALUE"),
-      "megatron: value of a variable of the script; repeatable");
+      "megatron: value of a variable of the script; repeatable")(
+      "group", po::value<std::vector<std::string>>()->composing()->value_name("NAME=KIND"),
+      "kineto: what a process group is (tp, cp, ep, pp, dp); repeatable");
 }
 
 Result<Output> run(const Invocation& invocation) { return run_subcommand(invocation, kinds(), own_options); }
@@ -97,8 +109,8 @@ Result<Output> run(const Invocation& invocation) { return run_subcommand(invocat
 }  // namespace
 
 const Command import_command = {"import",
-                                "megatron FILE [OPTIONS]",
-                                "Reads other tools' files: Megatron-LM arguments into a scenario.",
+                                "megatron | kineto | topo FILE... [OPTIONS]",
+                                "Reads other tools' files: Megatron-LM arguments, profiler traces, topologies.",
                                 {"stepcast import megatron run.sh --cluster h100:64 --output scenario.json",
                                  "stepcast import megatron args.yaml --cluster h100:64 --define PP=8 --format json"},
                                 subcommand_positional,

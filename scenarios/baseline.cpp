@@ -218,6 +218,7 @@ BaselineCheck check_baseline(const Baseline& recorded, const Baseline& now) {
     if (const char* whole = whole_of(name); whole != nullptr && recorded.values.contains(whole)) {
       base = recorded.values.at(whole);
     }
+    if (name == "bubble.fraction") base = 1;  // a share of the step already
     const double difference = drift.now - drift.recorded;
     drift.change = base > 0 ? difference / base : difference;
     check.values.push_back(drift);
