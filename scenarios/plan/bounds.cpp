@@ -141,6 +141,7 @@ double Family::peak_bytes(const Evaluated& e) const {
           break;
       }
     }
+    if (spec_.offload.activations) peak = 0;  // what is on the host is not followed here
     const double fixed = e.state->ranks[r].static_bytes;
     largest = std::max(largest, fixed + peak);
     largest_static = std::max(largest_static, fixed);

@@ -91,7 +91,7 @@ double update_seconds(const StateRequest& r, double owned) {
 }
 
 struct Weights {
-  double dense = 0, experts = 0, quantised = 0, largest = 0;
+  double dense = 0, experts = 0, quantised = 0;
   [[nodiscard]] double total() const { return dense + experts; }
 };
 
@@ -103,23 +103,23 @@ Weights weigh(const StateRequest& r, std::size_t rank) {
     w.experts += sum(p.experts);
     for (std::size_t b = 0; b < p.dense.size(); ++b) {
       if (p.quantised[b]) w.quantised += p.dense[b] + p.experts[b];
-      w.largest = std::max(w.largest, p.dense[b] + p.experts[b]);
     }
   }
   return w;
 }
 
+// At least what the lowering holds: buffers of gathers and reductions are left out, and where a profile keeps FP32
+// shards the BF16 copy that they replace.
 double static_bytes(const StepSpec& spec, const Weights& w, double owned) {
   const auto& recipe = spec.recipe;
-  const bool gathers = every_pass(spec);
-  const double narrow = 2 * topology::element_bytes(recipe.gemm) * w.quantised;
-  double bytes = (gathers ? owned : w.total()) * recipe.parameter_bytes +
-                 narrow * (gathers ? owned / std::max(1.0, w.total()) : 1);
+  const bool fp32 = spec.software.fp32_parameters;
+  const double kept = every_pass(spec) ? owned : w.total();
+  const double narrow = fp32 ? 0 : 2 * topology::element_bytes(recipe.gemm) * w.quantised;
+  double bytes = fp32 && every_pass(spec) ? 0 : kept * recipe.parameter_bytes;
+  bytes += narrow * kept / std::max(1.0, w.total());
   bytes += (every_microbatch(spec) ? owned : w.total()) * recipe.gradient_bytes;
   bytes += spec.offload.optimizer ? 0 : owned * recipe.optimizer_bytes;
-  bytes += spec.software.context_bytes;
-  if (gathers) bytes += w.largest * recipe.parameter_bytes * (1 + spec.overlap.prefetch);
-  return bytes;
+  return bytes + spec.software.context_bytes;
 }
 
 RankState rank_state(const StateRequest& r, std::size_t rank) {
@@ -192,22 +192,25 @@ std::vector<PieceBlocks> piece_blocks(const StepSpec& spec, const parallelism::L
       p.quantised.push_back(narrow);
       return static_cast<int>(p.dense.size()) - 1;
     };
-    const auto layer = [&](int index, double more) {
-      const auto l = models::layer_parameters(spec.model, index);
-      return add((l.attention_tp + l.mlp_tp) / layout.tp + l.replicated + more,
-                 l.routed_experts / (layout.ep * layout.etp), quantised);
+    const auto layer = [&](const models::LayerParameters& l) {
+      return add((l.attention_tp + l.mlp_tp) / layout.tp + l.replicated, l.routed_experts / (layout.ep * layout.etp),
+                 quantised);
     };
     if (content.embedding) p.items.push_back({embedding_block, add(vocabulary, 0, false)});
     for (int i = 0; i < content.layers; ++i) {
       const int index = content.first_layer + i;
-      p.items.push_back({block_of_layer[static_cast<std::size_t>(index)], layer(index, 0)});
+      p.items.push_back(
+          {block_of_layer[static_cast<std::size_t>(index)], layer(models::layer_parameters(spec.model, index))});
     }
     std::vector<PieceBlocks::Item> mtp;
-    for (int i = 0; i < content.mtp_layers; ++i)
-      mtp.push_back({mtp_block, layer(spec.model.layer_count() - 1, 2 * hidden * hidden / layout.tp)});
+    for (int i = 0; i < content.mtp_layers; ++i) {
+      const bool held = i > 0 && spec.model.mtp_shared_weights;
+      mtp.push_back({mtp_block, layer(held ? models::LayerParameters{} : models::mtp_parameters(spec.model))});
+    }
     if (content.loss) {
       const bool shares = spec.model.tied_embeddings && content.embedding;
-      p.items.push_back({head_block, add((shares ? 0 : vocabulary) + hidden, 0, false)});
+      p.items.push_back(
+          {head_block, add((shares ? 0 : vocabulary) + models::final_norm_parameters(spec.model), 0, false)});
     }
     p.items.insert(p.items.end(), mtp.begin(), mtp.end());
     for (const auto& item : p.items) p.blocks.push_back(item.block);
