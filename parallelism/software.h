@@ -35,9 +35,10 @@ struct SoftwareProfile {
   double rope_passes_forward = 2, rope_passes_backward = 2;  // over q and k
   double mla_passes_forward = 2, mla_passes_backward = 2;    // rotary part, split and concatenation over q, k and v
   double unfused_factor = 1;                                 // more traffic of elementwise kernels when not fused
-  double moe_unfused_factor = 1;  // the same for router, permutation and expert activation, on top
-  double permute_passes = 2;      // over routed rows x hidden, each direction of permute and of unpermute
-  double router_passes = 6;       // fp32 passes over tokens x experts
+  double moe_unfused_factor = 1;         // the same for router, permutation and expert activation, on top
+  double full_graph_expert_traffic = 1;  // of expert activation and quantisation, where one graph holds the iteration
+  double permute_passes = 2;             // over routed rows x hidden, each direction of permute and of unpermute
+  double router_passes = 6;              // fp32 passes over tokens x experts
   double loss_bytes_per_logit = 16;
   double accumulate_bytes_per_weight = 8;        // gradient accumulation: read and write fp32 in wgrad
   bool fused_accumulation = true;                // in the GEMM's epilogue; else a kernel of its own
@@ -52,6 +53,7 @@ struct SoftwareProfile {
   double host_launch_us = 4;               // per kernel
   double host_sync_us = 30;                // after a device-to-host copy of token counts
   double host_sync_per_expert_us = 0;      // more of it for each local expert
+  double tp_gap_us = 0;                    // added to each tensor-parallel collective, times log2 of the group
   double kernel_gap_us = 0;                // device idle before each launched kernel of this model; less inside graphs
   double host_step_us = 0;                 // once a step: data, logging, optimizer bookkeeping
   bool host_binding = false;

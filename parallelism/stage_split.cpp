@@ -47,9 +47,32 @@ StageSplit from_counts(const std::vector<int>& counts, const SplitRequest& reque
   return split;
 }
 
+// With MTP the last piece would hold far more than the others: the loss counts as a layer, an MTP module (a layer and a
+// loss of its own) as two, as in Megatron-Bridge's layouts of DeepSeek-V3. What is short is short first at the
+// embedding, then before the last piece.
+std::vector<int> balanced_with_mtp(const SplitRequest& request) {
+  const int stages = request.virtual_stages;
+  const int ends = 2 * request.mtp_layers + 1;
+  const int all = request.layers + ends;
+  const int most = (all + stages - 1) / stages;
+  std::vector<int> counts(static_cast<std::size_t>(stages), most);
+  counts.back() = std::clamp(most - ends, 0, request.layers);
+  int excess = std::accumulate(counts.begin(), counts.end(), 0) - request.layers;
+  for (std::size_t i = 0; excess > 0; i = i == 0 ? counts.size() - 2 : i - 1) {
+    if (counts[i] > 0) {
+      --counts[i];
+      --excess;
+    }
+  }
+  return counts;
+}
+
 Result<StageSplit> spread_evenly(const SplitRequest& request) {
   const int stages = request.virtual_stages;
   const bool ends_count = (request.layers + 2) % stages == 0;  // embedding and loss take the place of a layer each
+  if (request.mtp_layers > 0 && stages > 1 && stages <= request.layers) {
+    return from_counts(balanced_with_mtp(request), request, "MTP and loss counted as layers");
+  }
   if (stages > request.layers && !ends_count) {
     return make_error(ErrorCode::invalid,
                       fmt::format("{} stages are more than the {} layers; place them with stage_layers or "

@@ -29,9 +29,9 @@ struct SplitRequest {
   std::string pipeline_layout = {};    // Megatron string "Et*3|(tt|)*29,m|L"; empty: not given
 };
 
-// Without an explicit split: evenly when layers divide; else embedding and loss counted as layers when layers + 2
-// divides; else the remainder goes to middle stages. MTP layers and loss on the last piece unless the string places
-// them.
+// Without an explicit split: with MTP layers, these (twice) and the loss count as layers of the last piece; else evenly
+// when layers divide; else embedding and loss counted as layers when layers + 2 divides (a piece may then hold nothing
+// else); else the remainder goes to middle stages. MTP layers and loss on the last piece unless the string places them.
 //
 // Layout string: E embedding, t decoder layer, m MTP layer, L loss, '|' ends a stage, t*n or (...)*n repeats, commas
 // and spaces mean nothing. Errors name the character, counted from 1.

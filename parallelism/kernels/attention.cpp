@@ -120,6 +120,9 @@ void exchange_cp(StageContext& ctx, Collective kind, const std::string& name, do
 void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pass, double sequence) {
   const Widths w = widths(ctx, kind);
   const double flops = 2 * scored_pairs(ctx, kind) * w.heads * (w.qk_dim + w.v_dim);
+  if (ctx.model().window > 0 && (kind == models::AttentionKind::sliding || kind == models::AttentionKind::chunked)) {
+    sequence = std::min<double>(sequence, ctx.model().window);  // the keys that a query sees
+  }
   const double kv_bytes = ctx.tokens * (w.k + w.v) * bf16_bytes * (is_forward(pass) ? 1 : 2);
   const double all_bytes = ctx.tokens * (w.q + w.k + w.v) * bf16_bytes;
   const double out_bytes = ctx.tokens * w.heads * w.v_dim * bf16_bytes;

@@ -1,6 +1,7 @@
 #include "parallelism/kernels/context.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace stepcast::parallelism {
@@ -120,13 +121,15 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
   };
   if (is_forward(pass)) {
     if (quantise)
-      elementwise_rows(pass, name + ".quantise_input", Category::quantise, k * quantise_bytes(precision), 1);
+      elementwise_rows(pass, name + ".quantise_input", Category::quantise,
+                       k * quantise_bytes(precision) * expert_traffic(), 1);
     gemm("", topology::GroupedKind::forward, n, k, 0);
     return;
   }
   if (has_dgrad(pass)) {
     if (quantise)
-      elementwise_rows(pass, name + ".quantise_gradient", Category::quantise, n * quantise_bytes(precision), 1);
+      elementwise_rows(pass, name + ".quantise_gradient", Category::quantise,
+                       n * quantise_bytes(precision) * expert_traffic(), 1);
     gemm(".dgrad", topology::GroupedKind::dgrad, k, n, 0);
     out.transient("activations.gradients", 0, (n + k) * bf16_bytes);
   }
@@ -160,9 +163,10 @@ void StageContext::tp_collective(topology::Collective kind, const std::string& n
   op.target = tp.index;
   op.layer = layer;
   op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
+  const Seconds time = t.time + microseconds(software().tp_gap_us * std::log2(static_cast<double>(tp.size)));
   const double hidden_share = spec.overlap.tp ? software().tp_overlap_share : 0;
   // The share that the profile hides runs beside the next kernel; the rest comes before it.
-  op.time = fixed(t.time * (1 - hidden_share));
+  op.time = fixed(time * (1 - hidden_share));
   op.payload = bytes * (1 - hidden_share);
   op.wire = t.wire_per_rank.value * (1 - hidden_share);
   op.record_slot = hidden_share > 0 ? out.shared_slot("tp_exposed") : -1;
@@ -171,7 +175,7 @@ void StageContext::tp_collective(topology::Collective kind, const std::string& n
     const int slot = op.record_slot;
     op.record_slot = -1;
     op.name += ".overlapped";
-    op.time = fixed(t.time * hidden_share);
+    op.time = fixed(time * hidden_share);
     op.payload = bytes * hidden_share;
     op.wire = t.wire_per_rank.value * hidden_share;
     op.wait_streams = 0;

@@ -57,6 +57,13 @@ struct StageContext {
   [[nodiscard]] bool full_recompute() const { return spec.recompute.mode == RecomputeMode::full && repeat_layer; }
   [[nodiscard]] bool recomputes(std::string_view module) const;
 
+  // Of the expert activation's and quantisation's traffic: graphs of whole iterations come with experts whose
+  // element-wise parts run inside the products.
+  [[nodiscard]] double expert_traffic() const {
+    return quantised() && spec.runtime.cuda_graphs == CudaGraphs::full_iteration ? software().full_graph_expert_traffic
+                                                                                 : 1;
+  }
+
   // An elementwise kernel that moves `bytes` (before the profile's unfused factor).
   void elementwise(Pass pass, std::string name, sim::Category category, double bytes, double kernels = 1);
   // The same over routed rows.

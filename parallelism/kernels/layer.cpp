@@ -2,7 +2,7 @@
 //
 // Attention that a framework generation refuses or that is modelled roughly:
 // linear attention and Mamba-2 run their projections as GEMMs and their scan at
-// scan_efficiency of the BF16 peak (calibrated on whole steps of hybrid models; crude).
+// the rate of memory: scan_passes over the inner width (whole steps of hybrid models on H100 and Blackwell; crude).
 #include "models/activations.h"
 #include "parallelism/kernels/context.h"
 
@@ -15,8 +15,7 @@ namespace {
 
 constexpr double bf16_bytes = 2;
 constexpr const char* part_mixer = "activations.mixer";
-constexpr double scan_efficiency =
-    0.12;                           // of the BF16 peak; source: fits of whole steps of hybrid models, low confidence
+constexpr double scan_passes = 30;  // of 2 bytes, forward; twice as many backward; whole-step fits, low confidence
 constexpr double scan_chunk = 128;  // tokens of a chunk of the chunked scan
 
 bool is_softmax(AttentionKind kind) {
@@ -28,13 +27,14 @@ double scan_flops_per_token(double heads, double key_dim, double value_dim) {
   return 2 * heads * (scan_chunk / 2 * (key_dim + value_dim) + 2 * key_dim * value_dim);
 }
 
-void scan(StageContext& ctx, Pass pass, double flops) {
+// Chunked scans are short products between states that pass through memory: their rate follows bandwidth, not the peak.
+void scan(StageContext& ctx, Pass pass, double flops, double inner) {
   OpSpec op;
   op.name = std::string(is_forward(pass) ? "scan" : "scan.backward") + ctx.suffix;
   op.category = pass == Pass::recompute ? Category::recompute : Category::attention;
   const double factor = is_forward(pass) ? 1 : 2;
   op.flops = flops * factor;
-  op.time = {Seconds(op.flops / (ctx.device().peak_flops.at(topology::Precision::bf16) * scan_efficiency)), Seconds(0),
+  op.time = {topology::membound_time(ctx.device(), Bytes(scan_passes * factor * inner * bf16_bytes), 1), Seconds(0),
              Seconds(0)};
   op.layer = ctx.layer;
   ctx.out.compute(op);
@@ -97,7 +97,7 @@ void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
     ctx.enter_tp(pass, "mixer_input");
     ctx.linear(pass, "mixer_in", t, s.in, h);
     ctx.elementwise(pass, "mixer_conv", Category::memory_bound, 2 * t * s.conv * bf16_bytes);
-    scan(ctx, pass, t * s.scan_flops);
+    scan(ctx, pass, t * s.scan_flops, t * s.inner);
     ctx.elementwise(pass, "mixer_gate_norm", Category::memory_bound, 3 * t * s.inner * bf16_bytes);
     ctx.save(pass, part_mixer, "mixer", saved);
     ctx.save(pass, part_mixer, layer.attention == AttentionKind::linear ? "gdn_norm_out" : "mixer", out);
@@ -109,7 +109,7 @@ void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
   ctx.linear(pass, "mixer_out", t, h, s.inner);
   if (has_dgrad(pass)) {
     ctx.elementwise(pass, "mixer_gate_norm.backward", Category::memory_bound, 5 * t * s.inner * bf16_bytes);
-    scan(ctx, pass, t * s.scan_flops);
+    scan(ctx, pass, t * s.scan_flops, t * s.inner);
     ctx.elementwise(pass, "mixer_conv.backward", Category::memory_bound, 4 * t * s.conv * bf16_bytes);
   }
   ctx.linear(pass, "mixer_in", t, s.in, h);

@@ -161,7 +161,15 @@ void expert_activation(StageContext& ctx, Pass pass) {
   const bool backward = !is_forward(pass);
   const double passes = backward ? ctx.software().activation_passes_backward : ctx.software().activation_passes_forward;
   ctx.elementwise_rows(pass, backward ? "expert_activation.backward" : "expert_activation", Category::memory_bound,
-                       passes * moe_traffic(ctx) * gating * s.ffn * bf16_bytes, 1);
+                       passes * moe_traffic(ctx) * ctx.expert_traffic() * gating * s.ffn * bf16_bytes, 1);
+}
+
+// Experts with biases (gpt-oss) add them in a kernel of their own: one read and one write of the product's rows; the
+// bias's gradient reads them once more.
+void expert_bias(StageContext& ctx, Pass pass, const std::string& name, double width) {
+  if (!ctx.model().moe.expert_bias) return;
+  ctx.elementwise_rows(pass, name, Category::memory_bound,
+                       (is_forward(pass) ? 2 : 1) * moe_traffic(ctx) * ctx.expert_traffic() * width * bf16_bytes, 1);
 }
 
 std::string_view activation_module(const StageContext& ctx) {
@@ -195,10 +203,12 @@ void forward(StageContext& ctx, Pass pass) {
   ctx.grouped_linear(pass, "expert_fc1", s.in_ffn, s.width);
   ctx.save(pass, part_experts, "moe", 0,
            s.width * act + s.in_ffn * ctx.spec.recipe.function_input_bytes + origin_bytes);
+  expert_bias(ctx, pass, "expert_fc1_bias", s.in_ffn);
   expert_activation(ctx, pass);
   ctx.save(pass, part_experts, activation_module(ctx), 0, s.ffn * act);
   if (pass == Pass::recompute && !ctx.full_recompute() && ctx.model().moe.latent <= 0) return;
   ctx.grouped_linear(pass, "expert_fc2", s.width, s.ffn);
+  expert_bias(ctx, pass, "expert_fc2_bias", s.width);
   permute(ctx, pass, "unsort_rows", false);
   exchange_etp(ctx, Collective::reduce_scatter, "etp_reduce");
   exchange(ctx, pass, "combine", false, s.width * bf16_bytes);
@@ -223,9 +233,11 @@ void backward(StageContext& ctx, Pass pass) {
   } else if (overlap_shared) {
     shared_expert(ctx, pass);
   }
+  if (dgrad) expert_bias(ctx, pass, "expert_fc2_bias.backward", s.width);
   ctx.grouped_linear(pass, "expert_fc2", s.width, s.ffn);
   if (has_wgrad(pass)) ctx.release(part_experts, 0, s.ffn * act);
   if (dgrad) {
+    expert_bias(ctx, pass, "expert_fc1_bias.backward", s.in_ffn);
     expert_activation(ctx, pass);
     ctx.release(part_experts, 0, s.in_ffn * ctx.spec.recipe.function_input_bytes);
   }
