@@ -173,7 +173,7 @@ void read_attention(CatalogReader& reader, Device& device) {
   }
 }
 
-void read_levels(CatalogReader& reader, Device& device) {
+void read_levels(CatalogReader& reader, Device& device, bool narrow) {
   reader.object("/fits/membound", {"efficiency", "t0_us", "provenance", "source"}, {});
   FitBlock membound(reader, device, "/fits/membound", "membound");
   device.membound_efficiency = membound("efficiency", 0.01, 1.2);
@@ -181,6 +181,11 @@ void read_levels(CatalogReader& reader, Device& device) {
   reader.object("/fits/sustained_gemm", {"value", "provenance", "source"}, {});
   FitBlock sustained(reader, device, "/fits/sustained_gemm", "sustained_gemm");
   device.sustained_gemm = sustained("value", 0.05, 2);
+  device.sustained_fp8 = device.sustained_gemm;
+  if (!narrow) return;
+  reader.object("/fits/sustained_fp8", {"value", "provenance", "source"}, {});
+  FitBlock sustained_fp8(reader, device, "/fits/sustained_fp8", "sustained_fp8");
+  device.sustained_fp8 = sustained_fp8("value", 0.05, 2);
 }
 
 Result<Device> read_device(const JsonDocument& document, const std::string& name) {
@@ -197,11 +202,12 @@ Result<Device> read_device(const JsonDocument& document, const std::string& name
   device.low_confidence = reader.flag("/low_confidence", false);
   if (reader.choice("/scale_up", {"switched", "mesh"}) == "mesh") device.scale_up = ScaleUp::mesh;
   read_constants(reader, device);
-  const auto& fits = reader.object("/fits", {"gemm", "attention", "membound", "sustained_gemm"}, {"grouped"});
+  const auto& fits =
+      reader.object("/fits", {"gemm", "attention", "membound", "sustained_gemm"}, {"grouped", "sustained_fp8"});
   read_gemm(reader, device);
   if (fits.contains("grouped")) read_grouped(reader, device);
   read_attention(reader, device);
-  read_levels(reader, device);
+  read_levels(reader, device, fits.contains("sustained_fp8"));
   if (!reader.errors().empty()) return reader.errors();
   return device;
 }

@@ -95,7 +95,8 @@ struct Device {
   BytesPerSecond nic_bandwidth;     // per direction and device, default
   Bytes host_memory_per_device;
   BytesPerSecond host_link_bandwidth;  // per direction
-  double sustained_gemm = 1;           // long-run clocks over the burst level of the fits
+  double sustained_gemm = 1;           // long-run clocks over the burst level of the fits, 16-bit products
+  double sustained_fp8 = 1;            // the same for 8-bit and narrower products
   double membound_efficiency = 0.8;    // of HBM bandwidth, large elementwise kernels
   Seconds membound_t0;                 // fixed time of a small memory-bound kernel
   std::map<Precision, GemmFit> gemm;

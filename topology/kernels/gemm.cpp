@@ -88,6 +88,11 @@ double peak_flops(const Device& device, Precision precision) {
   return bf16->second;
 }
 
+double sustained_level(const Device& device, Precision precision) {
+  const bool wide = precision == Precision::bf16 || precision == Precision::fp16;
+  return wide ? device.sustained_gemm : device.sustained_fp8;
+}
+
 double accumulation_seconds(const Device& device, double bytes) {
   return bytes / (streaming_share * device.hbm_bandwidth.value);
 }
@@ -95,8 +100,8 @@ double accumulation_seconds(const Device& device, double bytes) {
 Seconds gemm_time(const Device& device, Precision precision, const GemmShape& shape) {
   if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) return Seconds(0);
   const GemmFit fit = gemm_fit(device, precision);
-  const double efficiency = fit.e * device.sustained_gemm * saturation(shape.m, fit.m0) * saturation(shape.n, fit.n0) *
-                            saturation(shape.k, fit.k0) * alignment_factor(fit, shape.n) *
+  const double efficiency = fit.e * sustained_level(device, precision) * saturation(shape.m, fit.m0) *
+                            saturation(shape.n, fit.n0) * saturation(shape.k, fit.k0) * alignment_factor(fit, shape.n) *
                             alignment_factor(fit, shape.k);
   const double compute = 2 * shape.m * shape.n * shape.k / (peak_flops(device, precision) * efficiency) *
                          wave_factor(fit, device.sms, shape.m, shape.n);

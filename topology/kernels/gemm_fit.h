@@ -12,6 +12,9 @@ namespace stepcast::topology {
 // Dense peak in FLOP/s of the units that run `precision`.
 [[nodiscard]] double peak_flops(const Device& device, Precision precision);
 
+// Long-run level of products in this precision over the burst level of the fits.
+[[nodiscard]] double sustained_level(const Device& device, Precision precision);
+
 // extent / (extent + half): one half at extent == half.
 [[nodiscard]] double saturation(double extent, double half);
 

@@ -40,8 +40,8 @@ AffineTime grouped_gemm_time(const Device& device, Precision precision, GroupedK
   const GemmFit dense = gemm_fit(device, precision);
   const bool wgrad = kind == GroupedKind::wgrad;
   const GroupedFit fit = grouped_fit(device, precision, dense, kind, n, k);
-  const double rate = peak_flops(device, precision) * fit.e * device.sustained_gemm * alignment_factor(dense, n) *
-                      alignment_factor(dense, k);
+  const double rate = peak_flops(device, precision) * fit.e * sustained_level(device, precision) *
+                      alignment_factor(dense, n) * alignment_factor(dense, k);
   const double per_row = 2 * n * k / rate;
   const double idle_rows = local_experts * (wgrad ? std::max(fit.m0, dense.k0) : fit.m0);
   const double weights = local_experts * n * k;

@@ -42,7 +42,7 @@ Result<ComponentData> load_component_data(const std::filesystem::path& root) {
 topology::Device burst_device(const topology::Device& device) {
   topology::Device slim = device;
   slim.provenance.clear();
-  slim.sustained_gemm = 1;
+  slim.sustained_gemm = slim.sustained_fp8 = 1;
   return slim;
 }
 
