@@ -95,6 +95,7 @@ const std::vector<Field>& fields_of_profile() {
       {"prefetch", Number{&P::prefetch, 0, 1000}},
       {"kernel_slowdown_ep", Number{&P::kernel_slowdown_ep, 1, 10}},
       {"kernel_slowdown_dp", Number{&P::kernel_slowdown_dp, 1, 10}},
+      {"dp_network_share", Number{&P::dp_network_share, 0.001, 1}},
       {"fsdp_overlap", Number{&P::fsdp_overlap, 0, 1}},
       {"optimizer_bytes_per_parameter", Number{&P::optimizer_bytes_per_parameter, 0, 1000}},
       {"padded_vocab_multiple", Number{&P::padded_vocab_multiple, 1, 1e6}},

@@ -65,6 +65,7 @@ struct SoftwareProfile {
   double tp_overlap_share = 0;       // share of TP communication that hides when overlap_tp
   double gradient_bucket_bytes = 0;  // 0: one bucket a chunk
   double prefetch = 1;               // FSDP: layers gathered ahead
+  double dp_network_share = 1;       // of the rate across boxes that data-parallel collectives reach
   double fsdp_overlap = 1;           // share of a gather or reduction that runs beside compute
   // Time of kernels issued beside an expert exchange, or a reduction, over their time alone: its share of SMs and HBM.
   double kernel_slowdown_ep = 1, kernel_slowdown_dp = 1;

@@ -93,7 +93,11 @@ class Mapper {
   void assume(std::string what) { out_.assumed.push_back(std::move(what)); }
 
   void software() {
-    const std::string name = run_.text("software");
+    std::string name = run_.text("software");
+    if (name == "megatron-lm-2021" && run_.text("sharding") == "zero3") {
+      assume("Megatron-LM of 2021 has no ZeRO-3: profile deepspeed-zero3-2021");
+      name = "deepspeed-zero3-2021";
+    }
     if (!name.empty() && parallelism::load_software(root_, name).ok()) {
       out_.scenario["software"] = name;
       return;
@@ -176,6 +180,7 @@ class Mapper {
     } else if (devices > run_.integer("nvlink_domain", 8)) {
       assume("network rate not given: the device's usual NIC");
     }
+    if (run_.has("sustained_gemm")) cluster["sustained_gemm"] = *run_.number("sustained_gemm");
     out_.scenario["cluster"] = cluster;
   }
 
@@ -207,10 +212,7 @@ class Mapper {
     }
     if (run_.has("sharding")) {
       p["sharding"] = run_.text("sharding");
-      if (run_.text("sharding") == "hsdp") {
-        p["shard_group"] = run_.integer("devices_per_node", 8);
-        assume("hsdp: shards within a node");
-      }
+      if (run_.text("sharding") == "hsdp") shard_group(p);
     } else {
       assume("sharding not given: the profile's");
     }
@@ -218,6 +220,21 @@ class Mapper {
       p["sequence_parallel"] = run_.text("sequence_parallel") == "on" && run_.integer("tp", 1) > 1;
     if (run_.has("pipeline_layout")) p["pipeline_layout"] = run_.text("pipeline_layout");
     out_.scenario["parallelism"] = p;
+  }
+
+  // The fewest whole nodes whose devices hold weights, gradients and optimizer state in 60 % of their memory.
+  void shard_group(Json& p) {
+    const double hidden = run_.number("hidden").value_or(0);
+    const double ffn = run_.number("ffn").value_or(4 * hidden);
+    const double parameters = run_.number("layers").value_or(0) * hidden * (4 * hidden + 3 * ffn);
+    const double memory = lower(run_.text("device")).find("40gb") != std::string::npos ? 40e9 : 80e9;
+    constexpr double state_bytes = 16, usable = 0.6;
+    const int devices = run_.integer("devices", 0);
+    int group = run_.integer("devices_per_node", 8);
+    while (group * 2 <= devices && devices % (group * 2) == 0 && parameters * state_bytes / group > usable * memory)
+      group *= 2;
+    p["shard_group"] = group;
+    assume(fmt::format("hsdp: shards over {} devices, the fewest whole nodes that hold the state", group));
   }
 
   void workload() {

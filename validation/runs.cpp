@@ -16,6 +16,7 @@ const std::vector<std::string> required = {"id", "model", "device", "devices", "
 
 // Columns that hold numbers, with the least value allowed.
 const std::map<std::string, double, std::less<>> number_columns = {{"devices", 1},
+                                                                   {"sustained_gemm", 0.05},
                                                                    {"devices_per_node", 1},
                                                                    {"sequence_length", 1},
                                                                    {"global_batch", 1},

@@ -22,7 +22,8 @@ constexpr double default_bucket_parameters = 40e6;
 void dp_collective(StageContext& ctx, const CommGroup& group, Collective kind, const std::string& name, double bytes,
                    std::uint8_t waits, int slot, double exposed = 0) {
   if (group.index < 0 || bytes <= 0) return;
-  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(bytes), group.span, group.cross_domain);
+  const auto t = topology::collective_time(ctx.spec.cluster, kind, Bytes(bytes), group.span,
+                                           group.cross_domain * ctx.software().dp_network_share);
   CommSpec op;
   op.name = name;
   op.collective = std::string(topology::name(kind));

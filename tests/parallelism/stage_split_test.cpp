@@ -51,10 +51,14 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 }  // namespace
 
 TEST_CASE("Layers that divide are spread evenly") {
-  const StageSplit s = split({.layers = 48, .mtp_layers = 1, .virtual_stages = 8});
+  const StageSplit s = split({.layers = 48, .virtual_stages = 8});
   CHECK(counts(s) == std::vector<int>(8, 6));
-  CHECK(s.pieces.back().mtp_layers == 1);
-  CHECK(s.how == "48 layers over 8 stages: 8x6 (even); 1 MTP layers on the last");
+  // An MTP module counts as two layers and the loss as one.
+  const StageSplit mtp = split({.layers = 48, .mtp_layers = 1, .virtual_stages = 8});
+  CHECK(counts(mtp) == std::vector<int>{6, 7, 7, 6, 6, 6, 6, 4});
+  CHECK(mtp.pieces.back().mtp_layers == 1);
+  CHECK(counts(split({.layers = 61, .mtp_layers = 1, .virtual_stages = 16})).back() == 1);
+  CHECK(s.how == "48 layers over 8 stages: 8x6 (even)");
   CHECK(counts(split({.layers = 1})) == std::vector<int>{1});
 }
 
