@@ -13,6 +13,7 @@ extern const Command headroom_command;
 extern const Command scale_command;
 extern const Command plan_command;
 extern const Command validate_command;
+extern const Command calibrate_command;
 extern const Command sweep_command;
 extern const Command merge_command;
 extern const Command import_command;

@@ -33,7 +33,9 @@ Status write_dag_file(const scenarios::Scenario& scenario, const std::string& fi
 
 Result<Output> run(const Invocation& invocation) {
   Arguments& arguments = invocation.arguments;
-  if (arguments.flag("fits") || arguments.flag("refit")) return fit_report(invocation);
+  if (arguments.flag("fits") || arguments.flag("refit")) {
+    return fit_report(invocation, arguments.flag("refit") ? validation::Refit::yes : validation::Refit::no);
+  }
   scenarios::ExplainOptions options;
   options.layer = static_cast<int>(arguments.integer("layer", 0, 100000).value_or(-1));
   const auto scenario = read_scenario(invocation);

@@ -79,8 +79,7 @@ std::string csv_of(const std::vector<FitReport>& reports) {
 
 }  // namespace
 
-Result<Output> fit_report(const Invocation& invocation) {
-  const auto refit = invocation.arguments.flag("refit") ? validation::Refit::yes : validation::Refit::no;
+Result<Output> fit_report(const Invocation& invocation, validation::Refit refit) {
   const auto reports = validation::component_report(invocation.globals.catalog_root, refit);
   if (!reports) return reports.errors();
   return Output{render(

@@ -5,6 +5,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "cli/commands.h"
+#include "cli/import_logs.h"
 #include "cli/import_profile.h"
 #include "cli/render.h"
 #include "cli/subcommand.h"
@@ -87,35 +88,58 @@ const std::vector<Subcommand>& kinds() {
        -1,
        {"group"},
        import_kineto},
-      {"topo", "FILE", "nvidia-smi topo -m or NCCL topology XML: a box, asymmetries told", 1, 1, {}, import_topo}};
+      {"topo", "FILE", "nvidia-smi topo -m or NCCL topology XML: a box, asymmetries told", 1, 1, {}, import_topo},
+      {"megatron-log",
+       "FILE... --device NAME [OPTIONS]",
+       "training logs: measured runs for validate and calibrate (--format csv)",
+       1,
+       -1,
+       {"model", "device", "devices", "software", "arguments"},
+       import_megatron_log},
+      {"nccl",
+       "FILE... [--collective NAME] [--ranks N]",
+       "outputs of nccl-tests: a table of sizes, times and rates",
+       1,
+       -1,
+       {"collective", "ranks"},
+       import_nccl}};
   return all;
 }
 
 // Options of any kind; an entry of the table names those that it takes.
-constexpr std::array<std::string_view, 4> own_options = {"cluster", "model", "define", "group"};
+constexpr std::array<std::string_view, 10> own_options = {"cluster", "model",    "define",    "group",      "device",
+                                                          "devices", "software", "arguments", "collective", "ranks"};
 
 void add_options(po::options_description& options) {
   const auto value = [](const char* name) { return po::value<std::string>()->value_name(name); };
   options.add_options()("cluster", value("NAME:N"), "megatron: hardware of the run, which its arguments do not name")(
-      "model", value("NAME"), "megatron: catalogue model to take where several have the arguments' shape")(
+      "model", value("NAME"),
+      "megatron: catalogue model to take where several have the arguments' shape; megatron-log: of the run")(
       "define", po::value<std::vector<std::string>>()->composing()->value_name("NAME=VALUE"),
       "megatron: value of a variable of the script; repeatable")(
       "group", po::value<std::vector<std::string>>()->composing()->value_name("NAME=KIND"),
-      "kineto: what a process group is (tp, cp, ep, pp, dp); repeatable");
+      "kineto: what a process group is (tp, cp, ep, pp, dp); repeatable")("device", value("NAME"),
+                                                                          "megatron-log: catalogue device of the run")(
+      "devices", value("N"), "megatron-log: devices of the run, where the log does not tell")(
+      "software", value("NAME"), "megatron-log: software profile of the run")(
+      "arguments", value("FILE"), "megatron-log: launch arguments, where the log does not hold them")(
+      "collective", value("NAME"), "nccl: collective, where neither file nor name tells it")(
+      "ranks", value("N"), "nccl: count of ranks, where the header is cut");
 }
 
 Result<Output> run(const Invocation& invocation) { return run_subcommand(invocation, kinds(), own_options); }
 
 }  // namespace
 
-const Command import_command = {"import",
-                                "megatron | kineto | topo FILE... [OPTIONS]",
-                                "Reads other tools' files: Megatron-LM arguments, profiler traces, topologies.",
-                                {"stepcast import megatron run.sh --cluster h100:64 --output scenario.json",
-                                 "stepcast import megatron args.yaml --cluster h100:64 --define PP=8 --format json"},
-                                subcommand_positional,
-                                -1,
-                                add_options,
-                                run};
+const Command import_command = {
+    "import",
+    "megatron | megatron-log | kineto | topo | nccl FILE... [OPTIONS]",
+    "Reads other tools' files: Megatron-LM arguments and logs, profiles, topologies, nccl-tests.",
+    {"stepcast import megatron run.sh --cluster h100:64 --output scenario.json",
+     "stepcast import megatron args.yaml --cluster h100:64 --define PP=8 --format json"},
+    subcommand_positional,
+    -1,
+    add_options,
+    run};
 
 }  // namespace stepcast::cli

@@ -30,7 +30,8 @@ Result<fs::path> file_of(const std::string& name, const fs::path& catalog_root) 
 void add_scenario_options(boost::program_options::options_description& options) {
   const auto value = [](const char* name) { return boost::program_options::value<std::string>()->value_name(name); };
   options.add_options()("model", value("NAME"), "catalogue model, instead of a scenario file")(
-      "cluster", value("NAME:N"), "cluster preset and number of devices, as in h800:2048");
+      "cluster", value("NAME:N"), "cluster preset and number of devices, as in h800:2048")(
+      "profile", value("FILE.json"), "calibration profile (stepcast calibrate); what the scenario gives wins");
 }
 
 Result<scenarios::ScenarioRequest> scenario_request(const Invocation& invocation,
@@ -38,6 +39,7 @@ Result<scenarios::ScenarioRequest> scenario_request(const Invocation& invocation
   Arguments& arguments = invocation.arguments;
   scenarios::ScenarioRequest request;
   request.sets = invocation.globals.sets;
+  if (arguments.has("profile")) request.sets.insert(request.sets.begin(), "calibration=" + arguments.text("profile"));
   request.catalog_root = invocation.globals.catalog_root;
   request.model = arguments.text("model");
   request.cluster = arguments.text("cluster");

@@ -1,13 +1,15 @@
 // stepcast validate: forecasts beside measured runs.
-#include <fstream>
-
 #include <fmt/format.h>
 #include <boost/program_options/value_semantic.hpp>
 
 #include "cli/commands.h"
+#include "cli/fit_report.h"
+#include "cli/id_list.h"
 #include "cli/interrupt.h"
 #include "cli/render.h"
 #include "cli/report_file.h"
+#include "sim/base/json_reader.h"
+#include "validation/calibrate/protocol.h"
 #include "validation/validate.h"
 #include "validation/validate_page.h"
 
@@ -18,20 +20,13 @@ namespace po = boost::program_options;
 
 void add_options(po::options_description& options) {
   options.add_options()("only", po::value<std::string>()->value_name("FILE"), "ids to take, one a line")(
-      "no-ranges", "skip the other values of fields that a row leaves open")("rows", "list every row in the table");
+      "no-ranges", "skip the other values of fields that a row leaves open")(
+      "profile", po::value<std::string>()->value_name("FILE.json"), "calibration profile for every row")(
+      "components", "instead: the kernel and collective costs against component tables, cross-validated")(
+      "protocol", "instead: the scoring protocol: halves, sources, models and devices left out of a fit in turn")(
+      "constants", po::value<std::string>()->value_name("FILE.json"), "with --protocol: table of constants to fit")(
+      "rows", "list every row in the table");
   add_report_option(options);
-}
-
-Result<std::vector<std::string>> read_ids(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) return make_error(ErrorCode::not_found, "cannot open the file", "--only " + file);
-  std::vector<std::string> ids;
-  for (std::string line; std::getline(stream, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty() && line.front() != '#') ids.push_back(line);
-  }
-  if (ids.empty()) return make_error(ErrorCode::invalid, "holds no id", "--only " + file);
-  return ids;
 }
 
 std::string to_csv(const validation::Validation& v) {
@@ -44,8 +39,29 @@ std::string to_csv(const validation::Validation& v) {
   return out;
 }
 
+Result<Output> run_protocol(const Invocation& invocation, const validation::RunsFile& runs,
+                            const std::vector<std::string>& only) {
+  if (invocation.globals.format == Format::csv)
+    return make_error(ErrorCode::usage, "--protocol gives table or json", "--format csv");
+  validation::CalibrateOptions options;
+  options.catalog_root = invocation.globals.catalog_root;
+  options.constants = invocation.arguments.text("constants");
+  options.evaluator.threads = invocation.globals.threads;
+  options.evaluator.cancelled = interrupted;
+  options.evaluator.progress = [&](const char* what, int done, int total) {
+    invocation.progress.update(what, done, total);
+  };
+  const auto protocol = validation::run_protocol(validation::observe_runs(runs, options.catalog_root, only), options);
+  if (!protocol) return protocol.errors();
+  return Output{render(
+                    invocation.globals, [&] { return validation::to_json(*protocol); },
+                    [&] { return validation::to_table(*protocol); }, [] { return std::string(); }),
+                protocol->interrupted};
+}
+
 Result<Output> run(const Invocation& invocation) {
   Arguments& arguments = invocation.arguments;
+  if (arguments.flag("components")) return fit_report(invocation, validation::Refit::yes);
   const auto files = arguments.list("runs");
   if (files.size() != 1) {
     return make_error(ErrorCode::usage, "one CSV file of measured runs is needed", "validate");
@@ -57,14 +73,20 @@ Result<Output> run(const Invocation& invocation) {
   options.cancelled = interrupted;
   options.progress = [&](int done, int total) { invocation.progress.update("rows", done, total); };
   if (arguments.has("only")) {
-    auto ids = read_ids(arguments.text("only"));
+    auto ids = read_ids(arguments.text("only"), "only");
     if (!ids) return ids.errors();
     options.only = std::move(*ids);
+  }
+  if (arguments.has("profile")) {
+    auto profile = read_json_file(arguments.text("profile"));
+    if (!profile) return profile.errors();
+    options.calibration = std::move(profile->root);
   }
   const auto report = ReportFile::open(invocation);
   if (!report) return report.errors();
   const auto runs = validation::read_runs(files.front());
   if (!runs) return runs.errors();
+  if (arguments.flag("protocol")) return run_protocol(invocation, *runs, options.only);
   const auto result = validation::validate(*runs, options);
   for (const std::string& warning : runs->warnings) invocation.progress.note("warning: " + warning);
   if (result.rows.empty() && !result.interrupted) {

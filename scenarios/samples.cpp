@@ -116,9 +116,14 @@ Result<Samples> run_samples(const StepSpec& spec, const LoweredStep& lowered, co
       options.progress(count, n);
     }
   };
-  const tbb::global_control control(tbb::global_control::max_allowed_parallelism,
-                                    static_cast<std::size_t>(std::max(1, options.threads)));
-  tbb::parallel_for(0, n, one, tbb::simple_partitioner());
+  if (options.threads <= 1) {
+    // Without a limit on threads: it would hold for the whole process, and so for other forecasts beside this one.
+    for (int k = 0; k < n; ++k) one(k);
+  } else {
+    const tbb::global_control control(tbb::global_control::max_allowed_parallelism,
+                                      static_cast<std::size_t>(std::max(1, options.threads)));
+    tbb::parallel_for(0, n, one, tbb::simple_partitioner());
+  }
   Samples out;
   for (const One& r : ran) {
     if (!r.errors.empty()) return r.errors;  // samples fail alike: the first tells it

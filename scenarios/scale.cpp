@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/scaling_breaks.h"
+
 namespace stepcast::scenarios {
 namespace {
 
@@ -17,42 +19,7 @@ std::string reason(const Errors& errors) {
                             : fmt::format("{} (and {} more)", errors.front().message, errors.size() - 1);
 }
 
-// What the size before does not have: groups that now leave their NVLink domain, microbatches that run out, few rows.
-struct Marks {
-  std::map<std::string, std::string> span;  // communication group -> its place in words
-  int microbatches = 0;
-  int stages = 1;
-  double rows_per_expert = 0;
-};
-
-Marks marks_of(const Forecast& f) {
-  Marks m;
-  const auto& spec = f.scenario.spec;
-  for (const auto& row : f.communication) m.span[row.group] = row.span;
-  const int dp = spec.cluster.devices / (spec.degrees.tp * spec.degrees.cp * spec.degrees.pp);
-  m.microbatches = spec.workload.global_batch / std::max(1, dp * spec.workload.micro_batch);
-  m.stages = spec.degrees.pp;
-  m.rows_per_expert = f.moe ? f.expert_load.median : 0;
-  return m;
-}
-
 bool crosses(const std::string& span) { return span.find(" over ") != std::string::npos; }
-
-std::vector<std::string> breaks_between(const std::optional<Marks>& before, const Marks& now) {
-  std::vector<std::string> out;
-  for (const auto& [group, span] : now.span) {
-    const auto known = before ? before->span.find(group) : now.span.end();
-    const bool was_inside = before && (known == before->span.end() || !crosses(known->second));
-    if (crosses(span) && was_inside) out.push_back(fmt::format("{} leaves the NVLink domain: {}", group, span));
-  }
-  if (now.stages > 1 && now.microbatches < now.stages && (!before || before->microbatches >= before->stages)) {
-    out.push_back(fmt::format("microbatches run out: {} on {} stages", now.microbatches, now.stages));
-  }
-  if (now.rows_per_expert > 0 && now.rows_per_expert < row_knee && (!before || before->rows_per_expert >= row_knee)) {
-    out.push_back(fmt::format("rows per expert below the knee: {:.0f}", now.rows_per_expert));
-  }
-  return out;
-}
 
 // Strong: step times at equal work. Weak: tokens/s a device.
 void compare_to_baseline(ScaleCurve& curve, const ScalePoint& base) {
@@ -71,6 +38,33 @@ void compare_to_baseline(ScaleCurve& curve, const ScalePoint& base) {
 
 }  // namespace
 
+ScaleMarks scale_marks(const Forecast& f) {
+  ScaleMarks m;
+  const auto& spec = f.scenario.spec;
+  for (const auto& row : f.communication) m.span[row.group] = row.span;
+  const int dp = spec.cluster.devices / (spec.degrees.tp * spec.degrees.cp * spec.degrees.pp);
+  m.microbatches = spec.workload.global_batch / std::max(1, dp * spec.workload.micro_batch);
+  m.stages = spec.degrees.pp;
+  m.rows_per_expert = f.moe ? f.expert_load.median : 0;
+  return m;
+}
+
+std::vector<std::string> scaling_breaks(const ScaleMarks* before, const ScaleMarks& now) {
+  std::vector<std::string> out;
+  for (const auto& [group, span] : now.span) {
+    const auto known = before ? before->span.find(group) : now.span.end();
+    const bool was_inside = before != nullptr && (known == before->span.end() || !crosses(known->second));
+    if (crosses(span) && was_inside) out.push_back(fmt::format("{} leaves the NVLink domain: {}", group, span));
+  }
+  if (now.stages > 1 && now.microbatches < now.stages && (!before || before->microbatches >= before->stages)) {
+    out.push_back(fmt::format("microbatches run out: {} on {} stages", now.microbatches, now.stages));
+  }
+  if (now.rows_per_expert > 0 && now.rows_per_expert < row_knee && (!before || before->rows_per_expert >= row_knee)) {
+    out.push_back(fmt::format("rows per expert below the knee: {:.0f}", now.rows_per_expert));
+  }
+  return out;
+}
+
 std::vector<int> powers_of_two(int low, int high) {
   std::vector<int> out;
   for (long long n = low; n <= high; n *= 2) out.push_back(static_cast<int>(n));
@@ -86,7 +80,7 @@ Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& opt
 
   ScaleCurve curve;
   curve.kind = options.kind;
-  std::optional<Marks> before;
+  std::optional<ScaleMarks> before;
   int done = 0;
   for (const int devices : options.devices) {
     if (options.forecast.cancelled && options.forecast.cancelled()) {
@@ -110,8 +104,8 @@ Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& opt
       for (const auto& [category, stats] : result->breakdown) {
         if (stats.mean > 0) point.breakdown[category] = to_seconds(stats.mean).value;
       }
-      const Marks marks = marks_of(*result);
-      point.breaks = breaks_between(before, marks);
+      const ScaleMarks marks = scale_marks(*result);
+      point.breaks = scaling_breaks(before ? &*before : nullptr, marks);
       before = marks;
       if (curve.assumptions.empty()) curve.assumptions = result->assumptions;
     } else {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/calibration.h"
 #include "scenarios/draft.h"
 #include "scenarios/origins.h"
 #include "scenarios/overrides.h"
@@ -36,6 +37,7 @@ void read_blocks(Draft& draft) {
   read_software(draft);
   read_model(draft);
   read_cluster(draft);
+  adjust_constants(draft);
   read_parallelism(draft);
   read_workload(draft);
   read_precision(draft);

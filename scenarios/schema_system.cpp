@@ -1,13 +1,16 @@
 // The blocks that name things: calibration, software, model, cluster, and the root.
 #include <array>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "models/catalog.h"
+#include "scenarios/calibration.h"
 #include "scenarios/draft.h"
 #include "scenarios/overrides.h"
+#include "topology/device_constants.h"
 
 namespace stepcast::scenarios {
 namespace {
@@ -90,6 +93,34 @@ topology::ClusterOverrides read_cluster_overrides(JsonFields& fields) {
   return o;
 }
 
+// Constants of the device that the scenario replaces, by their keys.
+std::map<std::string, double> read_device_constants(JsonFields& fields) {
+  std::map<std::string, double> constants;
+  if (!fields.object("constants")) return constants;
+  for (const auto& [key, value] : fields.find("constants")->items()) {
+    if (value.is_number()) {
+      constants[key] = value.get<double>();
+    } else {
+      fields.fail("constants", fmt::format("{} is {}; a number is expected", key, shown(value)));
+    }
+  }
+  return constants;
+}
+
+Result<topology::Cluster> with_constants(const Draft& draft, topology::Cluster cluster,
+                                         const std::map<std::string, double>& constants,
+                                         const topology::ClusterOverrides& overrides) {
+  if (constants.empty()) return cluster;
+  auto device = topology::load_device(draft.catalog_root, cluster.device.name, constants);
+  if (!device) return device.errors();
+  cluster.device = std::move(*device);
+  topology::ClusterOverrides of_device;
+  of_device.sustained_gemm = overrides.sustained_gemm;
+  of_device.hbm_bandwidth_gb_per_s = overrides.hbm_bandwidth_gb_per_s;
+  of_device.hbm_gib = overrides.hbm_gib;
+  return topology::apply_overrides(std::move(cluster), of_device);
+}
+
 // The preset is loaded with one device and then given its count, so that the count is judged with the box of the
 // overrides and not with the preset's.
 Result<topology::Cluster> load_cluster(const Draft& draft, const std::optional<std::string>& preset,
@@ -138,11 +169,12 @@ void read_calibration(Draft& draft) {
     for (const char* key : {"cluster", "software"}) {
       if (fields.object(key)) merge_absent(draft, key, profile[key], "calibration");
     }
+    fields.find("adjust");  // adjust_constants reads it, when device and software are known
     for (const char* key : {"schema", "name", "report"}) fields.find(key);
     fields.refuse_unknown({"file"});
     return;
   }
-  fields.refuse_unknown({"cluster", "software"});
+  fields.refuse_unknown({"cluster", "software", "adjust"});
   const auto profile = read_json_file(draft.locate(*file));
   if (!profile) {
     for (const Error& error : profile.errors()) {
@@ -153,6 +185,10 @@ void read_calibration(Draft& draft) {
   JsonFields members(*profile, profile->root, "", draft.errors);
   for (const char* key : {"cluster", "software"}) {
     if (members.object(key)) merge_absent(draft, key, profile->root[key], "calibration " + *file);
+  }
+  if (const Json* adjust = members.find("adjust")) {
+    static_cast<void>(read_adjustments(members));  // faults at their place in the file
+    draft.tree["calibration"]["adjust"] = *adjust;
   }
   for (const char* key : {"schema", "name", "report"}) members.find(key);
   members.refuse_unknown();
@@ -245,6 +281,7 @@ void read_cluster(Draft& draft) {
   const auto preset = fields.text("preset");
   const auto device = fields.text("device");
   const topology::ClusterOverrides overrides = read_cluster_overrides(fields);
+  const std::map<std::string, double> constants = read_device_constants(fields);
   fields.refuse_unknown();
   if (preset && device) draft.fail("/cluster/device", "the cluster has a preset and a device; give one of them");
   if (!preset && !device && !fields.has("preset") && !fields.has("device")) {
@@ -255,6 +292,7 @@ void read_cluster(Draft& draft) {
   if (draft.errors.size() != before) return;
 
   auto cluster = load_cluster(draft, preset, device, overrides);
+  if (cluster) cluster = with_constants(draft, std::move(*cluster), constants, overrides);
   if (!cluster) {
     adopt_cluster_errors(draft, cluster.errors());
     return;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "topology/catalog_reader.h"
+#include "topology/device_constants.h"
 
 namespace stepcast::topology {
 
@@ -188,6 +189,20 @@ void read_levels(CatalogReader& reader, Device& device, bool narrow) {
   device.sustained_fp8 = sustained_fp8("value", 0.05, 2);
 }
 
+// The number of the document that stands behind a key of Device::provenance.
+nlohmann::ordered_json* member_of(nlohmann::ordered_json& root, const std::string& key) {
+  if (root["constants"].contains(key)) return &root["constants"][key]["value"];
+  nlohmann::ordered_json* at = &root["fits"];
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t end = std::min(key.find('.', begin), key.size());
+    const auto member = at->find(key.substr(begin, end - begin));
+    if (member == at->end()) return nullptr;
+    at = &*member;
+    begin = end + 1;
+  }
+  return at->is_number() ? at : nullptr;
+}
+
 Result<Device> read_device(const JsonDocument& document, const std::string& name) {
   CatalogReader reader(document);
   Device device;
@@ -271,6 +286,38 @@ Result<Device> load_device(const std::filesystem::path& catalog_root, const std:
   const auto document = read_json_file(*file);
   if (!document) return document.errors();
   return read_device(*document, device);
+}
+
+Result<Device> load_device(const std::filesystem::path& catalog_root, const std::string& device,
+                           const std::map<std::string, double>& constants) {
+  if (constants.empty()) return load_device(catalog_root, device);
+  const auto file = catalog_file(catalog_root / "topology/catalog/devices", device, "device");
+  if (!file) return file.errors();
+  auto document = read_json_file(*file);
+  if (!document) return document.errors();
+  auto before = read_device(*document, device);
+  if (!before) return before;
+  Errors errors;
+  for (const auto& [key, value] : constants) {
+    const auto known = before->provenance.find(key);
+    auto* member = known == before->provenance.end() ? nullptr : member_of(document->root, key);
+    if (member != nullptr) {
+      *member = value;
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, constant] : before->provenance) names.push_back(name);
+    errors.push_back(make_error(ErrorCode::invalid,
+                                fmt::format("device {} has no constant '{}'{}", device, key, suggestion(key, names)),
+                                "cluster.constants." + key));
+  }
+  if (!errors.empty()) return errors;
+  auto changed = read_device(*document, device);
+  if (!changed) return changed;
+  for (const auto& [key, value] : constants) {
+    changed->provenance[key] = {value, Provenance::given, "stated in the scenario or its calibration"};
+  }
+  return changed;
 }
 
 std::vector<Fact> describe(const Device& device) {

@@ -1,6 +1,8 @@
 #include "validation/runs.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -118,6 +120,30 @@ std::string trimmed(std::string_view s) {
   return std::string(s.substr(first, s.find_last_not_of(" \t") - first + 1));
 }
 
+// Beyond these a number is in another unit than its column's.
+struct Likely {
+  const char* column;
+  double most;
+  const char* hint;
+};
+constexpr std::array<Likely, 5> most_likely{{
+    {"step_time_s", 3600, "no step takes an hour; milliseconds?"},
+    {"nic_gb_per_s_per_device", 250, "gigabytes a second are meant (400 Gb/s is 50)"},
+    {"peak_memory_gb", 2000, "gigabytes are meant; megabytes?"},
+    {"model_tflops_per_device", 20000, "teraFLOP/s of one device are meant"},
+    {"tokens_per_s_per_device", 1e7, "tokens of one device are meant; of the whole job?"},
+}};
+
+// What stands beside the digits of a text that is no number.
+std::string slip_in(const std::string& text) {
+  if (text.find(',') != std::string::npos || text.find(' ') != std::string::npos ||
+      text.find('\'') != std::string::npos)
+    return " (no thousands separators, no units, a point for decimals)";
+  const bool digits = std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+  const bool letters = std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+  return digits && letters ? " (no units in cells: the column has one)" : "";
+}
+
 // Why a row cannot be believed, or empty.
 std::string implausible(const MeasuredRun& run) {
   for (const auto& [column, least] : number_columns) {
@@ -125,9 +151,7 @@ std::string implausible(const MeasuredRun& run) {
     if (text.empty()) continue;
     const auto value = parse_number(text);
     if (!value) {
-      const bool separator = text.find(',') != std::string::npos || text.find(' ') != std::string::npos;
-      return fmt::format("{} is '{}', not a number{}", column, text.substr(0, 40),
-                         separator ? " (no thousands separators)" : "");
+      return fmt::format("{} is '{}', not a number{}", column, text.substr(0, 40), slip_in(text));
     }
     if (*value < least) return fmt::format("{} is {}, allowed: {} and above", column, text, least);
     if (least == 1 && (*value != std::floor(*value) || *value > 1e9))
@@ -135,11 +159,19 @@ std::string implausible(const MeasuredRun& run) {
   }
   const double step = run.step_time_s();
   if (!run.has("step_time_s")) return "no step_time_s: nothing to compare with";
-  if (step <= 0 || step > 1e6)
-    return fmt::format("step_time_s is {}, expected seconds above 0", run.text("step_time_s"));
+  if (step <= 0) return fmt::format("step_time_s is {}, expected seconds above 0", run.text("step_time_s"));
+  for (const auto& [column, most, hint] : most_likely) {
+    if (run.number(column).value_or(0) > most)
+      return fmt::format("{} is {}, above {}: {}", column, run.text(column), most, hint);
+  }
   for (const char* column : {"mfu_percent", "hfu_percent"}) {
     if (run.number(column).value_or(0) > 100)
       return fmt::format("{} is {}: above 100 % is impossible", column, run.text(column));
+  }
+  if (run.has("tp") && run.has("pp") && run.has("dp")) {
+    const double ranks = *run.number("tp") * *run.number("pp") * run.number("cp").value_or(1) * *run.number("dp");
+    if (ranks != *run.number("devices"))
+      return fmt::format("tp x pp x cp x dp = {}, but devices says {}", ranks, run.text("devices"));
   }
   const auto rate = run.number("tokens_per_s_per_device");
   if (rate && *rate > 0 && run.has("global_batch") && run.has("sequence_length")) {
@@ -193,7 +225,16 @@ Result<RunsFile> parse_runs(std::string_view text, const std::string& file_name)
           make_error(ErrorCode::invalid, fmt::format("the header has no column '{}'", name), file_name + ":1"));
     }
   }
-  if (!errors.empty()) return errors;
+  if (!errors.empty()) {
+    const char* separator = header.size() != 1                               ? nullptr
+                            : header.front().find(';') != std::string::npos  ? "semicolons"
+                            : header.front().find('\t') != std::string::npos ? "tabs"
+                                                                             : nullptr;
+    if (separator != nullptr)
+      return make_error(ErrorCode::invalid, fmt::format("columns are separated by {}, expected commas", separator),
+                        file_name + ":1");
+    return errors;
+  }
 
   RunsFile out;
   out.file = file_name;

@@ -28,12 +28,14 @@ std::string first_words(const Errors& errors) {
 }
 
 Result<scenarios::Forecast> forecast_row(const MappedRun& mapped, const std::string& id,
-                                         const std::vector<std::string>& sets, const std::filesystem::path& root) {
+                                         const std::vector<std::string>& sets, const ValidateOptions& validate) {
   scenarios::ScenarioRequest request;
-  request.text = mapped.scenario.dump();
+  auto with = mapped.scenario;
+  if (!validate.calibration.empty()) with["calibration"] = validate.calibration;
+  request.text = with.dump();
   request.text_name = id;
   request.sets = sets;
-  request.catalog_root = root;
+  request.catalog_root = validate.catalog_root;
   const auto scenario = scenarios::load_scenario(request);
   if (!scenario) return scenario.errors();
   scenarios::ForecastOptions options;
@@ -71,7 +73,7 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   };
   const auto mapped = map_run(run, options.catalog_root);
   if (!mapped) return refuse(mapped.errors());
-  auto forecast = forecast_row(*mapped, run.id, {}, options.catalog_root);
+  auto forecast = forecast_row(*mapped, run.id, {}, options);
   if (!forecast) return refuse(forecast.errors());
   RowResult row;
   row.assumed = mapped->assumed;
@@ -79,7 +81,7 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   for (const Alternative& a : mapped->alternatives) {
     if (forecast->memory.fits) break;
     if (a.field != "recompute") continue;
-    auto other = forecast_row(*mapped, run.id, a.sets, options.catalog_root);
+    auto other = forecast_row(*mapped, run.id, a.sets, options);
     if (!other || other->memory.peak_bytes >= forecast->memory.peak_bytes) continue;
     forecast = std::move(other);
     row.assumed.push_back(fmt::format("it does not fit without recompute: {}", a.sets.front()));
@@ -105,7 +107,7 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   if (options.ranges) {
     for (const Alternative& a : mapped->alternatives) {
       if (options.cancelled && options.cancelled()) break;
-      const auto other = forecast_row(*mapped, run.id, a.sets, options.catalog_root);
+      const auto other = forecast_row(*mapped, run.id, a.sets, options);
       if (!other || !other->memory.fits) continue;  // a layout that cannot be is no alternative
       row.low_s = std::min(row.low_s, other->step_time.mean_s);
       row.high_s = std::max(row.high_s, other->step_time.mean_s);

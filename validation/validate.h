@@ -46,8 +46,9 @@ struct Validation {
 
 struct ValidateOptions {
   std::filesystem::path catalog_root;
-  std::vector<std::string> only;  // ids; empty: all
-  bool ranges = true;             // forecast the alternatives of open fields too
+  std::vector<std::string> only;       // ids; empty: all
+  bool ranges = true;                  // forecast the alternatives of open fields too
+  nlohmann::ordered_json calibration;  // a profile (scenarios/calibration.h) for every row; empty: none
   int threads = 0;
   std::function<void(int done, int total)> progress;
   std::function<bool()> cancelled;

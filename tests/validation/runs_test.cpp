@@ -61,6 +61,59 @@ TEST_CASE("damaged rows are refused with line and reason, the rest is kept") {
   CHECK(refusal(",m,h100,8,4096,8,1,,,") == "no id");
 }
 
+TEST_CASE("every kind of damage is refused by itself") {
+  // In the columns of `wide`; the rows around it are scored.
+  const std::string wide =
+      "id,model,device,devices,sequence_length,global_batch,tp,pp,cp,dp,nic_gb_per_s_per_device,peak_memory_gb,mfu_"
+      "percent,"
+      "hfu_percent,tokens_per_s_per_device,step_time_s\n";
+  const std::string good = "g1,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,1.0\n";
+  const std::pair<const char*, const char*> cases[] = {
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,1000", "tokens/s a device"},  // milliseconds
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,,5444.9", "milliseconds?"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,,1.0s", "no units"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,,1000 ms", "no units"},
+      {"a,m,h100,16,4096,32,2,2,1,4,400,70,40,41,8192,1.0", "400 Gb/s is 50"},
+      {"a,m,h100,16,4096,32,2,2,1,4,400Gb/s,70,40,41,8192,1.0", "no units"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,71680,40,41,8192,1.0", "megabytes?"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70GiB,40,41,8192,1.0", "no units"},
+      {"a,m,h100,16,4k,32,2,2,1,4,50,70,40,41,8192,1.0", "no units"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,140,41,8192,1.0", "above 100 %"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,101,8192,1.0", "above 100 %"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40 %,41,8192,1.0", "no units"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,-40,41,8192,1.0", "allowed: 0 and above"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,-1.0", "allowed: 0 and above"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,131072,1.0", "tokens/s a device"},  // of the job
+      {"a,m,h100,16,4096,3200,2,2,1,4,50,70,40,41,8192,1.0", "tokens/s a device"},
+      {"a,m,h100,16,4096,32,2,2,1,8,50,70,40,41,8192,1.0", "devices says 16"},
+      {"a,m,h100,16,4096,32,0,2,1,4,50,70,40,41,8192,1.0", "allowed: 1 and above"},
+      {"a,m,h100,\"1,024\",4096,32,2,2,1,4,50,70,40,41,8192,1.0", "thousands separators"},
+      {"a,m,h100,1'024,4096,32,2,2,1,4,50,70,40,41,8192,1.0", "thousands separators"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,\"1,0\"", "point for decimals"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,0x1", "not a number"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,inf", "not a number"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192", "15 fields where the header has 16"},
+      {"a,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,1.0,7", "17 fields where the header has 16"},
+      {"g1,m,h100,16,4096,32,2,2,1,4,50,70,40,41,8192,1.0", "stands twice"},
+  };
+  for (const auto& [row, why] : cases) {
+    CAPTURE(row);
+    const auto file = parse_runs("\xef\xbb\xbf" + wide + good + row + "\r\ng2" + good.substr(2), "runs.csv");
+    REQUIRE(file.ok());
+    CHECK(file->runs.size() == 2);
+    REQUIRE(file->refused.size() == 1);
+    CHECK(file->refused.front().line == 3);
+    CHECK(file->refused.front().why.find(why) != std::string::npos);
+  }
+}
+
+TEST_CASE("other separators than commas are named") {
+  const auto file = parse_runs("id;model;device;devices;step_time_s\na;m;h100;8;1\n", "x.csv");
+  REQUIRE_FALSE(file.ok());
+  REQUIRE(file.errors().size() == 1);
+  CHECK(file.errors().front().message.find("semicolons") != std::string::npos);
+}
+
 TEST_CASE("an id that stands twice is refused the second time") {
   const RunsFile file = parse("a,m,h100,8,4096,8,1,,,\na,m,h100,8,4096,8,2,,,\n");
   REQUIRE(file.runs.size() == 1);

@@ -9,7 +9,6 @@ namespace {
 constexpr double step = 1e-6;  // forward difference, parameters are logarithms or of order one
 constexpr double damping_start = 1e-3;
 constexpr double damping_max = 1e10;
-constexpr double relative_tolerance = 1e-8;
 
 Eigen::VectorXd clamp(const LeastSquares& problem, Eigen::VectorXd x) {
   if (problem.lower.size() == x.size()) x = x.cwiseMax(problem.lower);
@@ -17,14 +16,22 @@ Eigen::VectorXd clamp(const LeastSquares& problem, Eigen::VectorXd x) {
   return x;
 }
 
+double prior_of(const LeastSquares& problem, Eigen::Index j) {
+  return problem.prior.size() == problem.start.size() ? problem.prior[j] : problem.start[j];
+}
+
 double loss(const LeastSquares& problem, const Eigen::VectorXd& x, const Eigen::VectorXd& r) {
   const double s = problem.robust_scale;
   double sum = 0;
-  for (const double value : r) sum += s > 0 ? 2 * s * s * (std::sqrt(1 + value * value / (s * s)) - 1) : value * value;
+  for (Eigen::Index i = 0; i < r.size(); ++i) {
+    const double squared = r[i] * r[i];
+    const double term = s > 0 ? 2 * s * s * (std::sqrt(1 + squared / (s * s)) - 1) : squared;
+    sum += problem.weights.size() == r.size() ? problem.weights[i] * term : term;
+  }
   if (problem.prior_width.size() == x.size()) {
     for (Eigen::Index j = 0; j < x.size(); ++j) {
       if (problem.prior_width[j] <= 0) continue;
-      const double d = (x[j] - problem.start[j]) / problem.prior_width[j];
+      const double d = (x[j] - prior_of(problem, j)) / problem.prior_width[j];
       sum += s > 0 ? s * s * d * d : d * d;  // in units of the robust scale, so that widths mean standard deviations
     }
   }
@@ -67,10 +74,11 @@ LeastSquaresSolution minimise(const LeastSquares& problem) {
   double damping = damping_start;
   const double s = problem.robust_scale;
   for (best.iterations = 0; best.iterations < problem.max_iterations; ++best.iterations) {
-    const Eigen::MatrixXd j = jacobian(problem, best.x, r);
+    const Eigen::MatrixXd j = problem.jacobian ? problem.jacobian(best.x, r) : jacobian(problem, best.x, r);
     // Soft-L1 by reweighting: the weight is rho'(r) / (2 r).
     Eigen::VectorXd w = Eigen::VectorXd::Ones(r.size());
     if (s > 0) w = (1 + (r.array() / s).square()).sqrt().inverse().matrix();
+    if (problem.weights.size() == r.size()) w = w.cwiseProduct(problem.weights);
     Eigen::MatrixXd normal = j.transpose() * w.asDiagonal() * j;
     Eigen::VectorXd gradient = j.transpose() * w.asDiagonal() * r;
     if (problem.prior_width.size() == best.x.size()) {
@@ -78,7 +86,7 @@ LeastSquaresSolution minimise(const LeastSquares& problem) {
         if (problem.prior_width[c] <= 0) continue;
         const double weight = (s > 0 ? s * s : 1.0) / (problem.prior_width[c] * problem.prior_width[c]);
         normal(c, c) += weight;
-        gradient[c] += weight * (best.x[c] - problem.start[c]);
+        gradient[c] += weight * (best.x[c] - prior_of(problem, c));
       }
     }
     hold_at_bounds(problem, best.x, normal, gradient);
@@ -87,11 +95,15 @@ LeastSquaresSolution minimise(const LeastSquares& problem) {
       Eigen::MatrixXd damped = normal;
       damped.diagonal() += damping * normal.diagonal().cwiseMax(1e-12);
       const Eigen::VectorXd x = clamp(problem, best.x - damped.ldlt().solve(gradient));
+      const Eigen::VectorXd move = x - best.x;
+      // What the quadratic model promises; below the tolerance a try is not worth its evaluation.
+      const double promised = -2 * gradient.dot(move) - move.dot(normal * move);
+      if (promised < problem.tolerance * best.cost) break;
       const Eigen::VectorXd next = problem.residuals(x);
       const double cost = loss(problem, x, next);
       if (cost < best.cost) {
         improved = true;
-        best.converged = best.cost - cost < relative_tolerance * best.cost;
+        best.converged = best.cost - cost < problem.tolerance * best.cost;
         best.x = x;
         best.cost = cost;
         r = next;

@@ -2,7 +2,7 @@
 //
 // Minimises sum rho(r_i(x)) + sum ((x_j - prior_j) / width_j)^2 with the soft-L1 loss
 // rho(r) = 2 s^2 (sqrt(1 + (r/s)^2) - 1): quadratic for |r| << s, linear for outliers.
-// The Jacobian is by forward differences; a few parameters and a few thousand rows.
+// The Jacobian is by forward differences or the caller's; a few parameters and a few thousand rows.
 #pragma once
 
 #include <Eigen/Dense>
@@ -15,8 +15,14 @@ struct LeastSquares {
   Eigen::VectorXd start;
   Eigen::VectorXd lower, upper;  // bounds, of start's size or empty
   Eigen::VectorXd prior_width;   // of start's size or empty; 0: no prior on that parameter (the prior is at `start`)
+  Eigen::VectorXd prior;         // of start's size, where the priors are; empty: at `start`
   double robust_scale = 0.05;    // s; 0: plain squares
   int max_iterations = 200;
+  Eigen::VectorXd weights;  // of the residuals' losses, or empty: all 1
+  // Instead of forward differences, where a residual is dear: the matrix at (x, residuals(x)), exact or nearly so.
+  std::function<Eigen::MatrixXd(const Eigen::VectorXd&, const Eigen::VectorXd&)> jacobian;
+  // Ends when a step promises or brings less than this share of the cost.
+  double tolerance = 1e-8;
 };
 
 struct LeastSquaresSolution {
