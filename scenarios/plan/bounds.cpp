@@ -14,6 +14,9 @@ using parallelism::StepSpec;
 
 // Rounding to whole picoseconds, rows in single precision.
 constexpr double rounding = 1 - 1e-7;
+// What the slot order of a bound may be late by where a send leaves before the waits of its stage are over: of 28,556
+// checks on random layouts 72 lay above the simulation, by 0.45 % at most.
+constexpr double margin = 0.99;
 
 double own(const Outline& o) { return o.paths.at[compute_port][compute_port]; }
 
@@ -96,7 +99,7 @@ double Family::quick_seconds(const Evaluated& e) const {
                     send_seconds(e, rank, rank + 1);
     }
   }
-  return std::max(0.0, (longest + e.state->norm - e.state->slack) * rounding);
+  return std::max(0.0, (longest + e.state->norm - e.state->slack) * margin);
 }
 
 double Family::peak_bytes(const Evaluated& e) const {
@@ -453,7 +456,7 @@ double Family::close(const Point& point) {
     return reduce_seconds(request, e.groups->kinds[kind], dense, experts);
   };
   bound.waits_for_send = !spec.overlap.p2p;
-  return std::max(0.0, bound.run() * rounding);
+  return std::max(0.0, bound.run() * margin);
 }
 
 }  // namespace stepcast::scenarios::plan
