@@ -78,7 +78,7 @@ TEST_CASE("The manual page has every command and option, and roff takes it witho
   CHECK(shell("groff -man -ww -z '" + (scratch.path() / "stepcast.1").string() + "'").empty());
 }
 
-TEST_CASE("--report writes a page beside the result, and is checked before anything is computed") {
+TEST_CASE("A report page is written beside the result, and is checked before anything is computed") {
   const ScratchFolder scratch;
   Setting here;
   here.folder = scratch.path();

@@ -34,7 +34,9 @@ TEST_CASE("a layout that does not fit is refused with the largest parts and chan
 
 TEST_CASE("each change fits, is the fastest first, and forecasts as the scenario itself would") {
   const Scenario scenario = too_large();
-  const MemoryAdvice advice = memory_advice(scenario, source_dir, {.threads = 1});
+  ForecastOptions one_thread;
+  one_thread.threads = 1;
+  const MemoryAdvice advice = memory_advice(scenario, source_dir, one_thread);
   REQUIRE(!advice.changes.empty());
   CHECK(advice.tried + advice.refused >= 8);
   for (std::size_t i = 1; i < advice.changes.size(); ++i) {

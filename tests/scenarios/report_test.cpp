@@ -38,7 +38,7 @@ Forecast sample() {
   f.communication.push_back({"all_to_all", "ep", "8 ranks in one NVLink domain", 64, 1e9, 8.75e8, 4, 3, 0.2, 16, 14});
   f.bubble_fraction = 0.1;
   f.ideal_bubble_fraction = 0.09;
-  f.memory = {true, 60e9, 85.9e9, 17, 2.5, {{"weights", 40e9}, {"activations", 20e9}}};
+  f.memory = {true, 60e9, 85.9e9, 58e9, 59e9, 17, 2.5, {{"weights", 40e9}, {"activations", 20e9}}};
   f.moe = true;
   f.expert_load = {1e6, 0, 0, 900, 1000, 1200, 1.2, 1};
   f.stage_split = "32 layers over 4 stages: 8 each";

@@ -96,9 +96,9 @@ LeastSquaresSolution minimise(const LeastSquares& problem) {
       damped.diagonal() += damping * normal.diagonal().cwiseMax(1e-12);
       const Eigen::VectorXd x = clamp(problem, best.x - damped.ldlt().solve(gradient));
       const Eigen::VectorXd move = x - best.x;
-      // What the quadratic model promises; below the tolerance a try is not worth its evaluation.
+      // What the quadratic model promises; below the tolerance a dear try is not worth it.
       const double promised = -2 * gradient.dot(move) - move.dot(normal * move);
-      if (promised < problem.tolerance * best.cost) break;
+      if (problem.jacobian && promised < problem.tolerance * best.cost) break;
       const Eigen::VectorXd next = problem.residuals(x);
       const double cost = loss(problem, x, next);
       if (cost < best.cost) {
