@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/ledger.h"
 #include "parallelism/layout.h"
 #include "parallelism/routing.h"
 #include "parallelism/schedule.h"
@@ -35,6 +36,12 @@ struct LoweredStep {
   // Slow factors by rank for one sampled step.
   [[nodiscard]] std::vector<float> slow_factors(const StepSpec& spec, std::uint64_t step) const;
 };
+
+// What the degrees must divide; the layers only where the split is not explicit.
+[[nodiscard]] Divisibility divisibility(const StepSpec& spec);
+
+// One microbatch of one pipeline: micro_batch sequences, each filled with documents (packed) or holding one (padded).
+[[nodiscard]] models::Documents microbatch_documents(const StepSpec& spec);
 
 // Fails with all faults at once: divisibility, precision that the device lacks, more stages than layers, batch that
 // does not fill the microbatches, combinations that no framework runs (each with the reason).

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double bf16_bytes = 2;
 constexpr const char* part_mixer = "activations.mixer";
-constexpr double scan_passes = 30;  // of 2 bytes, forward; twice as many backward; whole-step fits, low confidence
+constexpr double scan_passes = 30;  // of 2 bytes, forward; twice as many backward; set by hand, low confidence
 constexpr double scan_chunk = 128;  // tokens of a chunk of the chunked scan
 
 bool is_softmax(AttentionKind kind) {

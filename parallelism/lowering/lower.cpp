@@ -11,10 +11,6 @@
 #include "parallelism/tails.h"
 
 namespace stepcast::parallelism {
-namespace {
-
-// A step of this many operations takes about ten minutes of one core.
-constexpr std::int64_t most_rank_ops = 200'000'000'000;
 
 Divisibility divisibility(const StepSpec& spec) {
   const models::Model& m = spec.model;
@@ -33,7 +29,6 @@ Divisibility divisibility(const StepSpec& spec) {
   return d;
 }
 
-// One microbatch of one pipeline: micro_batch sequences, each filled with documents (packed) or holding one (padded).
 models::Documents microbatch_documents(const StepSpec& spec) {
   const int s = spec.workload.sequence_length;
   const double b = spec.workload.micro_batch;
@@ -54,6 +49,11 @@ models::Documents microbatch_documents(const StepSpec& spec) {
   d.sum_chunked *= b;
   return d;
 }
+
+namespace {
+
+// A step of this many operations takes about ten minutes of one core.
+constexpr std::int64_t most_rank_ops = 200'000'000'000;
 
 void number_loads(Lowering& low) {
   const models::Model& m = low.spec.model;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "parallelism/lower.h"
 #include "parallelism/lowering/refusals.h"
 #include "parallelism/stage_split.h"
 #include "scenarios/plan/pipeline.h"
@@ -16,18 +17,9 @@ using parallelism::ScheduleKind;
 using parallelism::StepSpec;
 
 parallelism::Divisibility limits_of(const StepSpec& spec) {
-  const models::Model& m = spec.model;
-  parallelism::Divisibility d;
-  d.devices = spec.cluster.devices;
-  d.heads = m.attention.heads;
-  d.kv_heads = m.attention.mla ? 0 : m.attention.kv_heads;
-  d.hidden = m.hidden;
-  d.ffn = m.dense_ffn;
-  d.experts = m.moe.experts;
-  d.expert_ffn = m.moe.expert_ffn;
-  d.sequence_length = spec.workload.sequence_length;
-  d.sequence_parallel = spec.sequence_parallel;
-  return d;  // layers are the split's business
+  parallelism::Divisibility d = parallelism::divisibility(spec);
+  d.layers = 0;  // the split's business
+  return d;
 }
 
 bool holds_two_pieces(ScheduleKind kind) {

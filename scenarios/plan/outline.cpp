@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parallelism/lower.h"
 #include "parallelism/lowering/stage.h"
 
 namespace stepcast::scenarios::plan {
@@ -72,25 +73,6 @@ std::vector<int> layer_blocks(const models::Model& model) {
   return blocks;
 }
 
-models::Documents microbatch_documents(const StepSpec& spec) {
-  const int s = spec.workload.sequence_length;
-  const double b = spec.workload.micro_batch;
-  models::Documents d;
-  if (spec.workload.document_lengths.empty() || spec.workload.packing == parallelism::Packing::padded) {
-    d = models::one_sequence(s, spec.model.window);
-  } else {
-    d = models::make_documents(spec.workload.document_lengths, spec.model.window, s);
-    const double scale = s / d.tokens;
-    d.tokens *= scale;
-    d.sum_of_squares *= scale;
-    d.sum_windowed *= scale;
-  }
-  d.tokens *= b;
-  d.sum_of_squares *= b;
-  d.sum_windowed *= b;
-  return d;
-}
-
 double mean_rows(const StepSpec& spec, const parallelism::Layout& layout, double tokens_per_rank) {
   const double ranks = static_cast<double>(layout.ep) * layout.etp;
   const double routed = std::floor(tokens_per_rank * ranks) * spec.model.moe.top_k / layout.ep;
@@ -122,7 +104,7 @@ struct Outliner::Lists {
         layout(at),
         ctx{spec, layout, out, g.tp, g.cp, g.etp, g.ep, g.dp, g.edp, {}, 0, 0, 0, 0, -1, -1, {}},
         speed(speed_factor) {
-    ctx.documents = microbatch_documents(spec);
+    ctx.documents = parallelism::microbatch_documents(spec);
     ctx.tokens = ctx.documents.tokens / layout.cp;
     ctx.tokens_sp = spec.sequence_parallel ? ctx.tokens / layout.tp : ctx.tokens;
     ctx.tokens_moe = ctx.tokens / layout.tp;

@@ -95,9 +95,6 @@ class OutlinerCache {
 // Number of the block of each decoder layer.
 [[nodiscard]] std::vector<int> layer_blocks(const models::Model& model);
 
-// Sequences of one microbatch, as the lowering counts them.
-[[nodiscard]] models::Documents microbatch_documents(const parallelism::StepSpec& spec);
-
 // Rows of an expert rank that its group's ranks have on average at least, in the way the routing rounds them.
 [[nodiscard]] double mean_rows(const parallelism::StepSpec& spec, const parallelism::Layout& layout,
                                double tokens_per_rank);
