@@ -13,6 +13,7 @@
 #include "sim/record/labels.h"
 #include "sim/record/output_file.h"
 #include "sim/record/trace_accounts.h"
+#include "sim/record/trace_counters.h"
 
 namespace stepcast::sim {
 namespace {
@@ -38,8 +39,7 @@ struct Line {
   } kind = Kind::slice;
   std::uint32_t op = 0;  // carried: index of the carried op
   Ticks at = 0, end = 0;
-  double value = 0;        // counter: bytes
-  std::uint32_t flow = 0;  // flows: index of the dependency
+  std::uint32_t index = 0;  // flows: of the dependency; counters: of the point
 };
 
 class TraceWriter {
@@ -106,10 +106,13 @@ class TraceWriter {
     issue_accounts();
     for (std::uint32_t c = 0; c < accounts_.carried.size(); ++c) {
       const CarriedOp& op = accounts_.carried[c];
-      lines_.push_back({Line::Kind::carried, c, std::max(op.begin, timeline_.step_begin), op.end, 0, 0});
+      lines_.push_back({Line::Kind::carried, c, std::max(op.begin, timeline_.step_begin), op.end, 0});
     }
     for (const Line& line : lines_) origin_ = std::min(origin_, line.at);
-    memory();
+    counters_ = trace_counters(program_, timeline_, origin_);
+    for (std::uint32_t c = 0; c < counters_.size(); ++c) {
+      lines_.push_back({Line::Kind::counter, counters_[c].op, counters_[c].at, 0, c});
+    }
     for (std::uint32_t d = 0; d < dependencies_.size(); ++d) flow(d);
     std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.at < b.at; });
   }
@@ -118,11 +121,11 @@ class TraceWriter {
     const TimelineOp& op = timeline_.ops[i];
     const Instruction& in = instruction_of(program_, op);
     if (in.op == Opcode::host_sync) {
-      lines_.push_back({Line::Kind::host, i, op.host, op.end, 0, 0});
+      lines_.push_back({Line::Kind::host, i, op.host, op.end, 0});
       return;
     }
-    if (op.ready < op.begin) lines_.push_back({Line::Kind::waiting, i, op.ready, op.begin, 0, 0});
-    lines_.push_back({Line::Kind::slice, i, op.begin, op.end, 0, 0});
+    if (op.ready < op.begin) lines_.push_back({Line::Kind::waiting, i, op.ready, op.begin, 0});
+    lines_.push_back({Line::Kind::slice, i, op.begin, op.end, 0});
   }
 
   // What the host issues of one call without a pause is one slice.
@@ -142,7 +145,7 @@ class TraceWriter {
         }
       }
       open = lines_.size();
-      lines_.push_back({Line::Kind::host, i, op.host - launch, op.host, 0, 0});
+      lines_.push_back({Line::Kind::host, i, op.host - launch, op.host, 0});
     }
   }
 
@@ -169,7 +172,7 @@ class TraceWriter {
         issued = std::max(issued, op.host);
         if (!any && cohort.step_host_ticks > 0) {
           const Ticks end = op.host - cohort.launch_ticks;
-          lines_.push_back({Line::Kind::data, i, end - cohort.step_host_ticks, end, 0, 0});
+          lines_.push_back({Line::Kind::data, i, end - cohort.step_host_ticks, end, 0});
         }
         any = true;
       }
@@ -182,41 +185,16 @@ class TraceWriter {
     }
   }
 
-  // Running bytes in issue order, as sim/record/memory.h counts them, at times that never fall.
-  void memory() {
-    double bytes = 0;
-    Ticks at = origin_;
-    for (std::uint32_t i = 0; i < timeline_.ops.size(); ++i) {
-      const TimelineOp& op = timeline_.ops[i];
-      if (i == 0 || op.rank != timeline_.ops[i - 1].rank) {
-        bytes = 0;
-        for (double part : program_.cohorts[static_cast<std::size_t>(op.cohort)].static_bytes) bytes += part;
-        at = origin_;
-        lines_.push_back({Line::Kind::counter, i, at, at, bytes, 0});
-      }
-      const Work& work = work_of(program_, op);
-      for (const bool at_end : {false, true}) {
-        const double before = bytes;
-        for (const MemoryEffect& m : work.memory) {
-          if (m.at_end == at_end) bytes += m.bytes + m.bytes_per_row * static_cast<double>(op.rows);
-        }
-        if (bytes == before) continue;
-        at = std::max(at, at_end ? op.end : op.begin);
-        lines_.push_back({Line::Kind::counter, i, at, at, bytes, 0});
-      }
-    }
-  }
-
   void flow(std::uint32_t d) {
     const Dependency& dependency = dependencies_[d];
     const TimelineOp& from = timeline_.ops[dependency.from];
     const TimelineOp& to = timeline_.ops[dependency.to];
     if (dependency.kind == Dependency::Kind::message) {
-      lines_.push_back({Line::Kind::flow_begin, dependency.from, from.begin, 0, 0, d});
-      lines_.push_back({Line::Kind::flow_end, dependency.to, std::max(from.begin, to.begin), 0, 0, d});
+      lines_.push_back({Line::Kind::flow_begin, dependency.from, from.begin, 0, d});
+      lines_.push_back({Line::Kind::flow_end, dependency.to, std::max(from.begin, to.begin), 0, d});
     } else if (dependency.kind == Dependency::Kind::group) {
-      lines_.push_back({Line::Kind::flow_begin, dependency.from, from.begin, 0, 0, d});
-      lines_.push_back({Line::Kind::flow_end, dependency.to, to.begin, 0, 0, d});
+      lines_.push_back({Line::Kind::flow_begin, dependency.from, from.begin, 0, d});
+      lines_.push_back({Line::Kind::flow_end, dependency.to, to.begin, 0, d});
     }
   }
 
@@ -296,15 +274,14 @@ class TraceWriter {
         break;
       }
       case Line::Kind::counter:
-        print("{{\"ph\":\"C\",\"pid\":{},\"tid\":0,\"ts\":{},\"name\":\"memory\",\"args\":{{\"gib\":{:.6f}}}}},\n",
-              op.rank.value, us(line.at), line.value / 1073741824.0);
+        counter(counters_[line.index], op.rank);
         break;
       case Line::Kind::flow_begin:
       case Line::Kind::flow_end: {
         const bool begins = line.kind == Line::Kind::flow_begin;
         print("{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{},\"id\":{},\"name\":\"{}\",\"cat\":\"dependency\"{}}},\n",
-              begins ? 's' : 'f', op.rank.value, track, us(line.at), line.flow + 1, name(dependencies_[line.flow].kind),
-              begins ? "" : ",\"bp\":\"e\"");
+              begins ? 's' : 'f', op.rank.value, track, us(line.at), line.index + 1,
+              name(dependencies_[line.index].kind), begins ? "" : ",\"bp\":\"e\"");
         break;
       }
     }
@@ -334,6 +311,22 @@ class TraceWriter {
   void communication_arguments(const OpLabel& label, Ticks ready, Ticks begin) {
     print(",\"exposed_as\":\"{}\",\"waits_as\":\"{}\"", name(label.transfer), name(label.waiting));
     if (ready < begin) print(",\"ready_us\":{}", us(std::max(ready, origin_)));
+  }
+
+  void counter(const CounterPoint& point, RankId rank) {
+    print("{{\"ph\":\"C\",\"pid\":{},\"tid\":0,\"ts\":{},", rank.value, us(point.at));
+    switch (point.kind) {
+      case CounterPoint::Kind::memory:
+        print("\"name\":\"memory\",\"args\":{{\"gib\":{:.6f}}}}},\n", point.value / 1073741824.0);
+        break;
+      case CounterPoint::Kind::links:
+        print("\"name\":\"link use\",\"args\":{{\"nvlink_gb_per_s\":{:.3f},\"nic_gb_per_s\":{:.3f}}}}},\n",
+              point.value / 1e9, point.second / 1e9);
+        break;
+      case CounterPoint::Kind::rows:
+        print("\"name\":\"experts' rows\",\"args\":{{\"rows\":{:.0f}}}}},\n", point.value);
+        break;
+    }
   }
 
   void carried(const Line& line) {
@@ -377,6 +370,7 @@ class TraceWriter {
   Labels labels_;
   std::vector<Dependency> dependencies_;
   std::vector<std::vector<std::string>> names_;  // JSON strings, by cohort and work
+  std::vector<CounterPoint> counters_;
   std::vector<Line> lines_;
   std::vector<std::uint32_t> order_;  // by op, from 1 within its rank
   std::vector<Ticks> issued_;         // by op: of kernels behind a gap; else negative

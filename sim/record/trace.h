@@ -2,7 +2,7 @@
 //
 // One process a rank (numeric pid, name, sort index), one track a stream with
 // only nested slices, flow pairs along dependencies between the chosen ranks
-// (messages, collectives), a memory counter a rank.
+// (messages, collectives), and a rank's counters: memory, use of NVLink and NIC, experts' rows.
 #pragma once
 
 #include <cstdint>

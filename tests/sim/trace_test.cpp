@@ -104,7 +104,9 @@ void check_trace(const json& trace, const Program& program) {
     if (phase == "X") tracks[{pid, e.at("tid")}].emplace_back(at, at + nanoseconds(e.at("dur")));
     if (phase == "s" || phase == "f") flows[e.at("id")].push_back(phase);
     if (phase == "f") CHECK(e.at("bp") == "e");
-    if (phase == "C") CHECK(e.at("args").at("gib").get<double>() >= 0);
+    if (phase == "C") {
+      for (const auto& [key, value] : e.at("args").items()) CHECK(value.get<double>() >= 0);
+    }
   }
   for (const auto& [track, slices] : tracks) {
     std::int64_t free_at = 0;
@@ -134,7 +136,9 @@ TEST_CASE("a trace is strict JSON with one track a stream, paired flows and no o
     if (e["ph"] == "X" && e.value("cat", "") == "gemm") ++kernels;
     if (e["ph"] == "s" && e["name"] == "message") ++messages;
     if (e["ph"] == "s" && e["name"] == "group") ++joins;
-    if (e["ph"] == "C" && e["pid"] == 0) largest = std::max(largest, e["args"]["gib"].get<double>());
+    if (e["ph"] == "C" && e["pid"] == 0 && e["name"] == "memory") {
+      largest = std::max(largest, e["args"]["gib"].get<double>());
+    }
   }
   CHECK(kernels == 4 * 4);
   CHECK(messages == 4 * 4);  // four microbatches over two boundaries of one pipeline, both ways
@@ -149,6 +153,62 @@ TEST_CASE("a trace is strict JSON with one track a stream, paired flows and no o
   CHECK(std::filesystem::file_size(packed) < text.size() / 3);
   const auto files = std::filesystem::directory_iterator(folder.path);
   CHECK(std::distance(begin(files), end(files)) == 2);  // no temporary file is left
+}
+
+TEST_CASE("a trace counts each rank's use of links and its experts' rows") {
+  const TemporaryFolder folder;
+  int busy = 0, rows = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    Program program = testing::random_program(seed, false);
+    for (Cohort& cohort : program.cohorts) {
+      for (std::size_t w = 0; w < cohort.works.size(); ++w) {
+        Work& work = cohort.works[w];
+        if (!work.collective.empty()) work.wire_bytes = 1e6 + 1e5 * static_cast<double>(w);
+        work.nic_share = 0.25;
+        if (work.collective.empty()) work.category = Category::grouped_gemm;
+      }
+    }
+    const testing::HashedLoads loads(seed);
+    Conditions conditions;
+    conditions.loads = &loads;
+    const auto timeline = record_timeline(program, conditions, {1, 1, false}, {RankId(0), RankId(program.ranks - 1)});
+    REQUIRE(timeline.ok());
+    const auto file = folder.path / "counters.json";
+    REQUIRE(write_trace(program, conditions, *timeline, file).ok());
+    // The area below a rank's curve is what it put on links.
+    std::map<int, std::pair<double, double>> last, area;
+    std::map<int, double> at, expected;
+    for (const TimelineOp& op : timeline->ops) {
+      const Opcode kind = instruction_of(program, op).op;
+      const Work& work = work_of(program, op);
+      if (kind == Opcode::compute || kind == Opcode::host_sync || kind == Opcode::receive || op.end == op.begin)
+        continue;
+      expected[op.rank.value] += work.wire_bytes + work.wire_per_row * static_cast<double>(op.rows);
+    }
+    const json trace = json::parse(contents(file));
+    for (const json& e : trace.at("traceEvents")) {
+      if (e.at("ph") != "C") continue;
+      rows += e.at("name") == "experts' rows" && e.at("args").at("rows").get<double>() > 0;
+      if (e.at("name") != "link use") continue;
+      const int pid = e.at("pid");
+      const double now = e.at("ts").get<double>() * 1e-6;
+      area[pid].first += last[pid].first * (now - at[pid]);
+      area[pid].second += last[pid].second * (now - at[pid]);
+      last[pid] = {e.at("args").at("nvlink_gb_per_s").get<double>(), e.at("args").at("nic_gb_per_s").get<double>()};
+      at[pid] = now;
+    }
+    for (const auto& [pid, bytes] : expected) {
+      // Times are nanoseconds: transfers of a few of them are not seen exactly.
+      if (timeline->step_end - timeline->step_begin < Ticks{1000000000}) continue;
+      CHECK(area[pid].first * 1e9 == Approx(0.75 * bytes).epsilon(0.01));
+      CHECK(area[pid].second * 1e9 == Approx(0.25 * bytes).epsilon(0.01));
+      ++busy;
+    }
+    for (const auto& [pid, rates] : last) CHECK(rates == std::pair<double, double>{0, 0});
+  }
+  CHECK(busy > 0);
+  CHECK(rows > 0);
 }
 
 TEST_CASE("traces of random programs hold for every reader") {
