@@ -38,6 +38,7 @@ struct Output {
   std::string text;
   bool interrupted = false;  // the text is a valid partial result: exit code 130
   bool failed = false;       // the text is complete and the answer is no: exit code 1
+  bool written = false;      // what --output names was written by the command: the text goes to standard output
 };
 
 struct Invocation {

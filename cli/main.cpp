@@ -103,7 +103,11 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
     const int code = report(output.errors());
     return interrupted() ? exit_interrupted : code;
   }
-  if (const auto written = file->write(output->text); !written) return report(written.errors());
+  if (output->written) {
+    std::fputs(output->text.c_str(), stdout);
+  } else if (const auto written = file->write(output->text); !written) {
+    return report(written.errors());
+  }
   if (output->interrupted) {
     std::fputs("stepcast: interrupted; the result is partial\n", stderr);
     return exit_interrupted;

@@ -1,5 +1,7 @@
 #include "cli/replayed_step.h"
 
+#include <utility>
+
 #include "sim/record/trace.h"
 
 namespace stepcast::cli {
@@ -33,6 +35,10 @@ std::int64_t ReplayedStep::trace_bytes() const { return sim::estimate_trace_byte
 
 Status ReplayedStep::write_trace(const std::filesystem::path& file) const {
   return sim::write_trace(lowered_->program, met_->conditions(), timeline_, file);
+}
+
+scenarios::chakra::Traces ReplayedStep::chakra_traces(std::string title) const {
+  return {lowered_->program, timeline_, std::move(title)};
 }
 
 Status ReplayedStep::write_dag(const std::filesystem::path& file) const {

@@ -1,12 +1,15 @@
-// One sampled step of a scenario, replayed with the timeline of chosen ranks: for traces and the op DAG.
+// One sampled step of a scenario, replayed with the timeline of chosen ranks: for traces, the op DAG and graphs of
+// other tools.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "parallelism/lower.h"
+#include "scenarios/chakra/chakra.h"
 #include "scenarios/samples.h"
 #include "scenarios/scenario.h"
 #include "sim/base/error.h"
@@ -23,6 +26,7 @@ class ReplayedStep {
   [[nodiscard]] const sim::Timeline& timeline() const { return timeline_; }
   [[nodiscard]] std::int64_t trace_bytes() const;
   [[nodiscard]] Status write_trace(const std::filesystem::path& file) const;
+  [[nodiscard]] scenarios::chakra::Traces chakra_traces(std::string title) const;
   [[nodiscard]] Status write_dag(const std::filesystem::path& file) const;
 
  private:

@@ -22,4 +22,4 @@ install_missing() {
 
 build_packages="cmake ninja-build g++ git libboost-graph-dev libboost-program-options-dev libeigen3-dev
   nlohmann-json3-dev libtbb-dev libfmt-dev catch2 libbenchmark-dev zlib1g-dev libyaml-cpp-dev
-  libpugixml-dev"
+  libpugixml-dev libprotobuf-dev protobuf-compiler"
