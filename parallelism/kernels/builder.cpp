@@ -26,8 +26,7 @@ CohortBuilder::CohortBuilder(sim::Cohort& cohort, std::vector<std::string>& memo
 void CohortBuilder::begin_body(std::string name) {
   body_ = sim::Body{};
   body_.name = std::move(name);
-  pending_waits_ = 0;
-  pending_slot_ = -1;
+  forget_waits();
   second_ = false;
   graph_ = false;
 }
@@ -73,18 +72,14 @@ void CohortBuilder::compute(const OpSpec& op) {
   work.executed_flops = op.flops;
   work.flops_per_row = op.flops_per_row;
   const std::uint8_t waits = static_cast<std::uint8_t>(op.wait_streams | pending_waits_);
-  int slot = op.wait_slot;
-  if (pending_slot_ >= 0 && slot >= 0) {
-    // Two slots: a zero-length instruction takes the second one.
-    push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(), 0, pending_slot_, -1, -1,
-         -1, false, false);
-  } else if (pending_slot_ >= 0) {
-    slot = pending_slot_;
-  }
-  pending_waits_ = 0;
-  pending_slot_ = -1;
+  const int slot = pending_slot_;
   topology::AffineTime time = op.time;
-  if (op.launch && (time.base.value > 0 || time.per_row.value > 0 || time.floor.value > 0)) {
+  const bool runs = time.base.value > 0 || time.per_row.value > 0 || time.floor.value > 0;
+  const bool covers = runs && op.category != sim::Category::quantise;
+  pending_waits_ = covers ? later_streams_ : std::uint8_t{0};
+  pending_slot_ = -1;
+  if (covers) later_streams_ = 0;
+  if (op.launch && runs) {
     const Seconds gap = graph_ ? gap_graphed_ : gap_launched_;
     time.base = time.base + gap;
     if (time.floor.value > 0) time.floor = time.floor + gap;
@@ -111,31 +106,50 @@ sim::Work comm_work(const CommSpec& op) {
 }  // namespace
 
 void CohortBuilder::collective(const CommSpec& op) {
-  push(sim::Opcode::collective, op.stream, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, op.wait_slot,
-       op.record_slot, op.target, op.load, op.launch, op.largest);
+  const bool moves = op.stream != sim::Stream::dp && (op.wait_streams & sim::bit(sim::Stream::compute)) != 0;
+  push(sim::Opcode::collective, op.stream, op.time, sim::NoiseKind::none, comm_work(op),
+       moves ? transfer_waits(op.wait_streams) : op.wait_streams, moves ? pending_slot_ : -1, op.record_slot, op.target,
+       op.load, op.launch, op.largest);
+}
+
+void CohortBuilder::collective_beside_last(const CommSpec& op) {
+  auto& list = body_.instructions;
+  const auto kernel = std::find_if(list.rbegin(), list.rend(), [this](const sim::Instruction& in) {
+    const sim::Cost& cost = cohort_.costs[in.cost];
+    return in.op == sim::Opcode::compute && in.stream == sim::Stream::compute &&
+           cost.base_ticks + cost.per_row_ticks > 0;
+  });
+  if (kernel == list.rend()) return collective(op);
+  const auto at = list.rend() - kernel - 1;
+  const sim::Instruction& beside = list[static_cast<std::size_t>(at)];
+  push(sim::Opcode::collective, op.stream, op.time, sim::NoiseKind::none, comm_work(op),
+       static_cast<std::uint8_t>(sim::bit(sim::Stream::compute) | beside.wait_streams),
+       beside.wait_slot == sim::none16 ? -1 : beside.wait_slot, op.record_slot, op.target, op.load, op.launch,
+       op.largest);
+  std::rotate(list.begin() + at, list.end() - 1, list.end());
 }
 
 void CohortBuilder::send(const CommSpec& op) {
-  push(sim::Opcode::send, sim::Stream::pp_send, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams,
-       op.wait_slot, op.record_slot, op.target, op.load, op.launch, false);
+  push(sim::Opcode::send, sim::Stream::pp_send, op.time, sim::NoiseKind::none, comm_work(op),
+       transfer_waits(op.wait_streams), pending_slot_, op.record_slot, op.target, op.load, op.launch, false);
 }
 
 void CohortBuilder::receive(const CommSpec& op) {
-  push(sim::Opcode::receive, sim::Stream::pp_receive, {}, sim::NoiseKind::none, comm_work(op), 0, op.wait_slot,
-       op.record_slot, op.target, -1, op.launch, false);
+  push(sim::Opcode::receive, sim::Stream::pp_receive, {}, sim::NoiseKind::none, comm_work(op), 0, -1, op.record_slot,
+       op.target, -1, op.launch, false);
 }
 
 void CohortBuilder::join(const CommSpec& op) {
-  push(sim::Opcode::join, op.stream, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, op.wait_slot,
-       op.record_slot, op.target, -1, op.launch, true);
+  push(sim::Opcode::join, op.stream, op.time, sim::NoiseKind::none, comm_work(op), op.wait_streams, -1, op.record_slot,
+       op.target, -1, op.launch, true);
 }
 
 void CohortBuilder::host_sync(std::string name, std::uint8_t wait_streams) {
   sim::Work work;
   work.name = std::move(name);
   work.category = sim::Category::host;
-  push(sim::Opcode::host_sync, sim::Stream::compute, {}, sim::NoiseKind::none, std::move(work), wait_streams, -1, -1,
-       -1, -1, true, false);
+  push(sim::Opcode::host_sync, sim::Stream::compute, {}, sim::NoiseKind::none, std::move(work),
+       transfer_waits(wait_streams), pending_slot_, -1, -1, -1, true, false);
 }
 
 void CohortBuilder::copy(const OpSpec& op) {
@@ -143,8 +157,8 @@ void CohortBuilder::copy(const OpSpec& op) {
   work.name = op.name;
   work.category = op.category;
   work.layer = static_cast<std::int16_t>(op.layer);
-  push(sim::Opcode::compute, sim::Stream::copy, op.time, sim::NoiseKind::none, std::move(work), op.wait_streams,
-       op.wait_slot, op.record_slot, -1, op.load, op.launch, false);
+  push(sim::Opcode::compute, sim::Stream::copy, op.time, sim::NoiseKind::none, std::move(work), op.wait_streams, -1,
+       op.record_slot, -1, op.load, op.launch, false);
 }
 
 std::map<std::uint16_t, CohortBuilder::Held> CohortBuilder::held_since(std::size_t first) const {
@@ -193,7 +207,7 @@ void CohortBuilder::transient(std::string_view part_name, double bytes, double b
 int CohortBuilder::new_slot() { return cohort_.slots++; }
 
 int CohortBuilder::shared_slot(const std::string& name) {
-  const auto [found, added] = shared_slots_.try_emplace(name, 0);
+  const auto [found, added] = shared_slots_.try_emplace(second_ ? name + ".second" : name, 0);
   if (added) found->second = new_slot();
   return found->second;
 }
@@ -207,6 +221,38 @@ void CohortBuilder::wait_next(std::uint8_t streams, int slot) {
     }
     pending_slot_ = slot;
   }
+}
+
+void CohortBuilder::wait_now() {
+  const std::uint8_t waits = transfer_waits(0);
+  if (waits != 0 || pending_slot_ >= 0) {
+    push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, wait_work(), waits, pending_slot_, -1,
+         -1, -1, false, false);
+  }
+  forget_waits();
+}
+
+void CohortBuilder::forget_waits() {
+  pending_waits_ = 0;
+  pending_slot_ = -1;
+  later_streams_ = 0;
+}
+
+std::uint8_t CohortBuilder::transfer_waits(std::uint8_t own) const {
+  return static_cast<std::uint8_t>(own | pending_waits_ | later_streams_);
+}
+
+void CohortBuilder::second_instance(bool on) {
+  second_ = on;
+  forget_waits();
+}
+
+sim::Instruction CohortBuilder::wait_instruction(sim::Stream stream, int slot, bool second) {
+  push(sim::Opcode::compute, stream, {}, sim::NoiseKind::none, wait_work(), 0, slot, -1, -1, -1, false, false);
+  sim::Instruction wait = body_.instructions.back();
+  body_.instructions.pop_back();
+  if (second) wait.flags |= sim::flag_second_instance;
+  return wait;
 }
 
 }  // namespace stepcast::parallelism

@@ -22,7 +22,7 @@ struct OpSpec {
   int load = -1;  // routing load, -1: none
   int layer = -1;
   std::uint8_t wait_streams = 0;
-  int wait_slot = -1, record_slot = -1;
+  int record_slot = -1;
   bool launch = true;  // false inside a CUDA graph
 };
 
@@ -36,8 +36,10 @@ struct CommSpec {
   double payload = 0, payload_per_row = 0, wire = 0, wire_per_row = 0, nic_share = 0;
   int load = -1;
   int layer = -1;
+  // With `compute` it moves what the list made last, and waits for whatever else made that (wait_next); collectives of
+  // data parallelism move gradients and parameters instead.
   std::uint8_t wait_streams = sim::bit(sim::Stream::compute);
-  int wait_slot = -1, record_slot = -1;
+  int record_slot = -1;
   bool launch = true;
 };
 
@@ -52,6 +54,8 @@ class CohortBuilder {
 
   void compute(const OpSpec& op);
   void collective(const CommSpec& op);
+  // Beside the kernel written last, piece by piece as that makes what is moved: begins with it.
+  void collective_beside_last(const CommSpec& op);
   void send(const CommSpec& op);
   void receive(const CommSpec& op);
   void join(const CommSpec& op);
@@ -66,13 +70,24 @@ class CohortBuilder {
   void transient(std::string_view part, double bytes, double bytes_per_row = 0);
 
   [[nodiscard]] int new_slot();
-  // The cohort's slot of that name. Slots are read as of an instruction's place in the list, so a slot may serve
-  // again once its reader is written.
+  // The cohort's slot of that name, apart for the two instances of a call. Slots are read as of an instruction's place
+  // in the list, so a slot may serve again once its reader is written.
   [[nodiscard]] int shared_slot(const std::string& name);
-  // The next compute instruction also waits for these.
+
+  // What made the value that the list works on, beside the compute stream: the next kernel, and every transfer until
+  // then, also waits for these.
   void wait_next(std::uint8_t streams, int slot = -1);
-  // Instructions written from now on belong to the call's second instance.
-  void second_instance(bool on) { second_ = on; }
+  // A transfer that runs beside the next kernel (a cast ahead of it aside): whatever comes after that kernel, and every
+  // transfer, waits for it.
+  void wait_after_next(std::uint8_t streams) { later_streams_ = static_cast<std::uint8_t>(later_streams_ | streams); }
+  // At the end of a list: compute waits for what is still awaited, as frameworks' streams do.
+  void wait_now();
+
+  // Instructions written from now on belong to the call's second instance, a list of its own.
+  void second_instance(bool on);
+  [[nodiscard]] bool second_instance() const { return second_; }
+  // An instruction for interleaved lists, which place it themselves: `stream` waits for `slot`.
+  [[nodiscard]] sim::Instruction wait_instruction(sim::Stream stream, int slot, bool second);
   // Idle time of the device before each kernel, launched one by one or inside a graph.
   void kernel_gap(Seconds launched, Seconds graphed) { gap_launched_ = launched, gap_graphed_ = graphed; }
   // Kernels written from now on are not launched one by one.
@@ -95,12 +110,15 @@ class CohortBuilder {
   void push(sim::Opcode opcode, sim::Stream stream, const topology::AffineTime& time, sim::NoiseKind noise,
             sim::Work work, std::uint8_t waits, int wait_slot, int record_slot, int target, int load, bool launch,
             bool largest);
+  void forget_waits();
+  [[nodiscard]] std::uint8_t transfer_waits(std::uint8_t own) const;
 
   sim::Cohort& cohort_;
   std::vector<std::string>& parts_;
   sim::Body body_;
   std::uint8_t pending_waits_ = 0;
   int pending_slot_ = -1;
+  std::uint8_t later_streams_ = 0;
   std::map<std::string, int> shared_slots_;
   bool second_ = false;
   bool graph_ = false;

@@ -165,25 +165,38 @@ void StageContext::tp_collective(topology::Collective kind, const std::string& n
   op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
   const Seconds time = t.time + microseconds(software().tp_gap_us * std::log2(static_cast<double>(tp.size)));
   const double hidden_share = spec.overlap.tp ? software().tp_overlap_share : 0;
-  // The share that the profile hides runs beside the next kernel; the rest comes before it.
-  op.time = fixed(time * (1 - hidden_share));
-  op.payload = bytes * (1 - hidden_share);
-  op.wire = t.wire_per_rank.value * (1 - hidden_share);
-  op.record_slot = hidden_share > 0 ? out.shared_slot("tp_exposed") : -1;
-  out.collective(op);
-  if (hidden_share > 0) {
-    const int slot = op.record_slot;
-    op.record_slot = -1;
-    op.name += ".overlapped";
-    op.time = fixed(time * hidden_share);
-    op.payload = bytes * hidden_share;
-    op.wire = t.wire_per_rank.value * hidden_share;
-    op.wait_streams = 0;
-    out.collective(op);
-    out.wait_next(0, slot);
-  } else {
+  // The share that the profile hides: of a gather beside the kernel that reads it, of a reduction beside the kernel
+  // that makes it. The rest stands between the two.
+  const auto part = [&](double share) {
+    op.time = fixed(time * share);
+    op.payload = bytes * share;
+    op.wire = t.wire_per_rank.value * share;
+    return op;
+  };
+  if (hidden_share <= 0) {
+    out.collective(part(1));
     out.wait_next(sim::bit(sim::Stream::tp));
+    return;
   }
+  const bool gathers = kind == topology::Collective::all_gather;
+  const std::string exposed = op.name;
+  const std::string hidden = op.name + ".overlapped";
+  op.name = hidden;
+  if (!gathers) out.collective_beside_last(part(hidden_share));
+  op.name = exposed;
+  if (gathers) op.record_slot = out.shared_slot("tp_exposed");
+  out.collective(part(1 - hidden_share));
+  if (!gathers) {
+    out.wait_next(sim::bit(sim::Stream::tp));
+    return;
+  }
+  const int slot = op.record_slot;
+  op.record_slot = -1;
+  op.name = hidden;
+  op.wait_streams = 0;
+  out.collective(part(hidden_share));
+  out.wait_next(0, slot);
+  out.wait_after_next(sim::bit(sim::Stream::tp));
 }
 
 void StageContext::enter_tp(Pass pass, const std::string& name) {

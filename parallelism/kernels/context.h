@@ -30,6 +30,7 @@ struct CommGroup {
   int size = 1;
   topology::GroupSpan span;
   BytesPerSecond cross_domain;
+  bool join = false;  // spans two cohorts: `index` is a join class of the program
 };
 
 struct StageContext {

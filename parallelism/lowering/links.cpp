@@ -134,15 +134,20 @@ class LinkBuilder {
     return traffic;
   }
 
-  // DualPipe's two copies of a piece: both stages' reductions at once.
+  // DualPipe's two copies of a piece: groups that span two stages.
   Traffic pair_traffic(const sim::JoinClass& join) const {
     Traffic traffic;
     traffic.of_unit.resize(1);
-    for (const std::int32_t c : join.cohorts) {
-      for (const sim::GroupClass& group : program_.cohorts[static_cast<std::size_t>(c)].groups) {
-        if (group.name != "dp") continue;
-        for (auto& list : group_traffic(static_cast<std::size_t>(c), group).of_unit) append(traffic.of_unit[0], list);
+    std::map<std::int32_t, std::vector<DeviceId>> groups;
+    for (std::size_t m = 0; m < join.cohorts.size(); ++m) {
+      for (std::size_t lane = 0; lane < join.group_of_lane[m].size(); ++lane) {
+        groups[join.group_of_lane[m][lane]].push_back(
+            device(static_cast<std::size_t>(join.cohorts[m]), static_cast<std::int32_t>(lane)));
       }
+    }
+    for (auto& [id, members] : groups) {
+      std::sort(members.begin(), members.end());
+      append(traffic.of_unit[0], topology::group_load(low_.fabric, members, topology::TrafficPattern::ring));
     }
     return traffic;
   }
@@ -167,8 +172,9 @@ class LinkBuilder {
     if (in.op == sim::Opcode::send) {
       return once(channels_, {0, in.target}, [&] { return channel_traffic(program_.channels[in.target]); });
     }
-    const bool pair = std::any_of(low_.pair_joins.begin(), low_.pair_joins.end(),
-                                  [&](const auto& known) { return known.second == in.target; });
+    const bool pair = std::any_of(low_.pair_joins.begin(), low_.pair_joins.end(), [&](const auto& known) {
+      return known.second.dense == in.target || known.second.experts == in.target;
+    });
     if (!pair) return -1;
     return once(joins_, {0, in.target}, [&] { return pair_traffic(program_.joins[in.target]); });
   }

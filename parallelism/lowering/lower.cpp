@@ -90,12 +90,27 @@ void make_joins(Lowering& low) {
     return static_cast<int>(program.joins.size()) - 1;
   };
   if (low.step.schedule.parameter_copies > 1) {
-    for (int r = 0; r < stages / 2; ++r) {
+    const Layout& layout = low.step.layout;
+    // Both stages have the same lanes; a group of one and the same lanes of the other reduce together.
+    const auto pair = [&](const char* name, int a, auto&& group_of) {
       sim::JoinClass j;
-      j.name = "dp pair";
-      j.cohorts = {r, stages - 1 - r};
+      j.name = name;
+      j.cohorts = {a, stages - 1 - a};
+      std::map<RankId, std::int32_t> known;  // by first member
+      std::vector<std::int32_t> group;
+      for (const RankId r : layout.stage_ranks(StageId(a))) {
+        const auto members = group_of(r);
+        const RankId first = *std::min_element(members.begin(), members.end());
+        group.push_back(known.try_emplace(first, static_cast<std::int32_t>(known.size())).first->second);
+      }
+      j.group_of_lane = {group, group};
       program.joins.push_back(std::move(j));
-      low.pair_joins[{r, stages - 1 - r}] = static_cast<int>(program.joins.size()) - 1;
+      return static_cast<int>(program.joins.size()) - 1;
+    };
+    for (int r = 0; r < stages / 2; ++r) {
+      Lowering::PairJoins& joins = low.pair_joins[{r, stages - 1 - r}];
+      joins.dense = pair("dp", r, [&](RankId rank) { return layout.dp_cp_group(rank); });
+      if (low.spec.model.is_moe()) joins.experts = pair("edp", r, [&](RankId k) { return layout.group(k, Axis::edp); });
     }
   }
   const auto first = low.step.schedule.owner(0, 0);

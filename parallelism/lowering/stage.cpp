@@ -114,6 +114,17 @@ void Stage::make_groups() {
   ctx_.dp = make_group("dp", dp_groups);
   ctx_.edp = low_.spec.model.is_moe() ? axis("edp", Axis::edp) : CommGroup{};
   shard_ = ctx_.dp;
+  expert_shard_ = ctx_.edp;
+  if (low_.step.schedule.parameter_copies > 1) {
+    const int other = layout.pp - 1 - rank_;
+    const Lowering::PairJoins& joins = low_.pair_joins.at({std::min(rank_, other), std::max(rank_, other)});
+    shard_ = pair_group(joins.dense);
+    low_.step.spans["dp"] = shard_.span;
+    if (joins.experts >= 0) {
+      expert_shard_ = pair_group(joins.experts);
+      low_.step.spans["edp"] = expert_shard_.span;
+    }
+  }
   if (low_.spec.sharding == Sharding::hsdp && low_.spec.shard_group > 1 && low_.spec.shard_group < ctx_.dp.size) {
     const auto n = static_cast<std::size_t>(low_.spec.shard_group);
     std::vector<std::vector<RankId>> shards, replicas;
@@ -132,6 +143,32 @@ void Stage::make_groups() {
   }
 }
 
+// The groups of a join class between two stages: the widest sets the cost.
+CommGroup Stage::pair_group(int join) const {
+  const sim::JoinClass& c = low_.step.program.joins[static_cast<std::size_t>(join)];
+  std::map<std::int32_t, std::vector<DeviceId>> members;
+  for (std::size_t m = 0; m < c.cohorts.size(); ++m) {
+    const auto ranks = low_.step.layout.stage_ranks(StageId(c.cohorts[m]));
+    for (std::size_t lane = 0; lane < ranks.size(); ++lane)
+      members[c.group_of_lane[m][lane]].push_back(low_.step.placement[static_cast<std::size_t>(ranks[lane].value)]);
+  }
+  CommGroup g;
+  g.index = join;
+  g.join = true;
+  for (auto& [id, devices] : members) {
+    std::sort(devices.begin(), devices.end());
+    g.size = static_cast<int>(devices.size());
+    const topology::GroupSpan span = low_.fabric.span(devices);
+    const BytesPerSecond rate =
+        low_.fabric.cross_domain_rate(devices, topology::TrafficPattern::ring, !low_.spec.fabric.contention);
+    if (id > 0 && span.domains <= g.span.domains && (span.domains != g.span.domains || rate >= g.cross_domain))
+      continue;
+    g.span = span;
+    g.cross_domain = rate;
+  }
+  return g;
+}
+
 void Stage::make_pieces() {
   const StepSpec& spec = low_.spec;
   const Layout& layout = low_.step.layout;
@@ -145,6 +182,7 @@ void Stage::make_pieces() {
       b.quantised = quantised && ctx_.quantised();
       b.parameters = {dense, experts};
       b.slot = out_.new_slot();
+      if (gathers_every_pass()) b.pair_slot = out_.new_slot();
       p.blocks.push_back(b);
       return static_cast<int>(p.blocks.size()) - 1;
     };

@@ -26,9 +26,13 @@ struct Lowering {
   double padded_vocab = 0;
   // (from rank, from chunk, to rank, to chunk, backward) -> channel of the program
   std::map<std::tuple<int, int, int, int, bool>, int> channels;
-  std::map<std::pair<int, int>, int> pair_joins;  // DualPipe: ranks that hold the same piece -> join class
-  int step_join = -1;                             // all cohorts, once a step
-  int embedding_join = -1;                        // first and last stage, tied embeddings
+  // DualPipe: stages that hold the same pieces -> join classes of their data-parallel groups, dense and of experts.
+  struct PairJoins {
+    int dense = -1, experts = -1;
+  };
+  std::map<std::pair<int, int>, PairJoins> pair_joins;
+  int step_join = -1;       // all cohorts, once a step
+  int embedding_join = -1;  // first and last stage, tied embeddings
 
   [[nodiscard]] int channel(int from_rank, int from_chunk, int to_rank, int to_chunk, bool backward);
 };
@@ -43,6 +47,7 @@ struct PieceParameters {
 struct ParameterBlock {  // a layer, an embedding or a head: what one gather or one reduction moves
   PieceParameters parameters;
   int slot = -1;           // its gathered parameters are there
+  int pair_slot = -1;      // the same for the second list of a co-scheduled pair, where each pass gathers
   bool quantised = false;  // its GEMMs run in the recipe's precision: layers, not embedding and head
 };
 
@@ -76,6 +81,7 @@ class Stage {
 
   void make_groups();
   [[nodiscard]] CommGroup make_group(const std::string& name, const std::vector<std::vector<RankId>>& groups);
+  [[nodiscard]] CommGroup pair_group(int join) const;
   void make_pieces();
   [[nodiscard]] Neighbour neighbour(int chunk, int offset) const;
   void lower_calls();
@@ -90,6 +96,7 @@ class Stage {
   [[nodiscard]] double stage_output_bytes() const;
   void set_layer(int layer);
   [[nodiscard]] bool repeats(int layer_of_piece) const;
+  [[nodiscard]] int gathered(const ParameterBlock& block) const;  // slot of its parameters for the list being written
 
   // stage_offload.cpp
   void offload_layer(int chunk, int block, std::size_t first_work);  // after its forward
@@ -101,8 +108,10 @@ class Stage {
   void step_end();
   void gather_parameters(const ParameterBlock& block, const std::string& name);
   void reduce_gradients(const PieceParameters& parameters, const std::string& name);
-  void reduce_block(const ParameterBlock& block, bool flush);  // collects into buckets
-  void prefetch_block(const PieceState& piece, int block);     // ZeRO-3: gathers it if the piece has it
+  void join_barrier(int join, const char* name, double bytes, int ranks);
+  [[nodiscard]] std::vector<const PieceState*> pieces_in_order() const;  // of the model: alike on ranks that share them
+  void reduce_block(const ParameterBlock& block, bool flush);            // collects into buckets
+  void prefetch_block(const PieceState& piece, int block);               // ZeRO-3: gathers it if the piece has it
   void optimizer(double owned);
   [[nodiscard]] double owned_parameters() const;
   [[nodiscard]] double exposed_share() const;  // of a gather or reduction that cannot run beside compute
@@ -127,7 +136,8 @@ class Stage {
   sim::Cohort& cohort_;
   CohortBuilder out_;
   StageContext ctx_;
-  CommGroup shard_, replica_;       // hsdp; else shard_ is dp
+  // Over which parameters and gradients are spread: dp, with hsdp a part of it, both ranks' where two copies exist.
+  CommGroup shard_, expert_shard_, replica_;
   std::vector<PieceState> pieces_;  // by chunk
   std::map<BodyKey, int> bodies_;
   struct Offloaded {
@@ -137,11 +147,17 @@ class Stage {
   };
   std::map<std::pair<int, int>, Offloaded> offloaded_;  // (chunk, layer of the piece)
   PieceParameters bucket_;
+  bool first_gather_ = true;  // of the step, being written
 };
 
 // Interleaves a forward and a backward instruction list at their expert exchanges, so that each exchange runs beside
-// the other list's kernels.
+// the other list's kernels. The backward comes first: the exchange that it opens with runs beside the forward's
+// attention (Megatron-Core's combined 1F1B, DualPipe's overlapped pair).
 [[nodiscard]] std::vector<sim::Instruction> interleave(const std::vector<sim::Instruction>& forward,
                                                        const std::vector<sim::Instruction>& backward);
+
+// Waits for a stream's tail mean what the own list put there: where the other list has written on the stream since, the
+// wait goes through a slot.
+[[nodiscard]] std::vector<sim::Instruction> separate_waits(std::vector<sim::Instruction> merged, CohortBuilder& out);
 
 }  // namespace stepcast::parallelism

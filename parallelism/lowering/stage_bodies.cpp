@@ -1,7 +1,8 @@
 // Bodies: one microbatch through one piece of the model, forward or backward.
 #include "parallelism/lowering/stage.h"
 
-#include <fmt/format.h>
+#include <array>
+#include <map>
 
 namespace stepcast::parallelism {
 namespace {
@@ -65,12 +66,14 @@ void Stage::send_activation(int chunk, bool backward) {
   }
 }
 
+int Stage::gathered(const ParameterBlock& block) const { return out_.second_instance() ? block.pair_slot : block.slot; }
+
 void Stage::forward(int chunk, bool first) {
   const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
   const bool wait_parameters = first && low_.spec.overlap.parameters && shards_optimizer() && !gathers_every_pass();
   const auto enter_block = [&](int block) {
     if (gathers_every_pass()) prefetch_block(p, block + static_cast<int>(low_.spec.overlap.prefetch));
-    if (wait_parameters || gathers_every_pass()) out_.wait_next(0, p.blocks[static_cast<std::size_t>(block)].slot);
+    if (wait_parameters || gathers_every_pass()) out_.wait_next(0, gathered(p.blocks[static_cast<std::size_t>(block)]));
   };
   if (gathers_every_pass()) {
     for (int b = 0; b < static_cast<int>(low_.spec.overlap.prefetch); ++b) prefetch_block(p, b);
@@ -104,20 +107,19 @@ void Stage::forward(int chunk, bool first) {
     lower_mtp(ctx_, Pass::forward);
   }
   send_activation(chunk, false);
+  out_.wait_now();
 }
 
 void Stage::backward(int chunk, Pass pass, bool last) {
   const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
-  const bool reduce_here =
-      has_wgrad(pass) &&
-      ((last && low_.spec.overlap.gradients && low_.step.schedule.parameter_copies == 1) || reduces_every_microbatch());
+  const bool reduce_here = has_wgrad(pass) && ((last && low_.spec.overlap.gradients) || reduces_every_microbatch());
   const auto leave_block = [&](int block, bool flush) {
     if (reduce_here) reduce_block(p.blocks[static_cast<std::size_t>(block)], flush);
   };
   const auto enter_block = [&](int block) {
     if (!gathers_every_pass() || !has_dgrad(pass)) return;
     prefetch_block(p, block - static_cast<int>(low_.spec.overlap.prefetch));
-    out_.wait_next(0, p.blocks[static_cast<std::size_t>(block)].slot);
+    out_.wait_next(0, gathered(p.blocks[static_cast<std::size_t>(block)]));
   };
   if (gathers_every_pass() && has_dgrad(pass)) {
     const int n = static_cast<int>(p.blocks.size());
@@ -160,6 +162,7 @@ void Stage::backward(int chunk, Pass pass, bool last) {
     leave_block(p.embedding_block, true);
   }
   if (has_dgrad(pass)) send_activation(chunk, true);
+  out_.wait_now();
 }
 
 void Stage::forward_backward(const BodyKey& key) {
@@ -170,7 +173,50 @@ void Stage::forward_backward(const BodyKey& key) {
   out_.second_instance(true);
   backward(key.second_chunk, Pass::backward, key.last);
   out_.second_instance(false);
-  body = interleave(ahead, body);
+  body = separate_waits(interleave(ahead, body), out_);
+}
+
+std::vector<sim::Instruction> separate_waits(std::vector<sim::Instruction> merged, CohortBuilder& out) {
+  constexpr int none = -1;
+  struct Writer {
+    int own[2] = {none, none};  // last instruction of each list on the stream
+    int last = none;
+  };
+  std::array<Writer, sim::stream_count> writers;
+  const auto list_of = [](const sim::Instruction& in) { return (in.flags & sim::flag_second_instance) != 0 ? 1 : 0; };
+  // Slots to wait for, by the instruction that waits.
+  std::map<std::size_t, std::vector<int>> slots;
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    const int list = list_of(merged[i]);
+    for (std::size_t s = 0; s < writers.size(); ++s) {
+      const auto stream = static_cast<sim::Stream>(s);
+      const Writer& w = writers[s];
+      if ((merged[i].wait_streams & sim::bit(stream)) == 0 || w.own[list] == none || w.own[list] == w.last) continue;
+      sim::Instruction& made = merged[static_cast<std::size_t>(w.own[list])];
+      if (made.record_slot == sim::none16) made.record_slot = static_cast<std::uint16_t>(out.new_slot());
+      merged[i].wait_streams = static_cast<std::uint8_t>(merged[i].wait_streams & ~sim::bit(stream));
+      slots[i].push_back(made.record_slot);
+    }
+    if (merged[i].op == sim::Opcode::host_sync) continue;
+    Writer& w = writers[static_cast<std::size_t>(merged[i].stream)];
+    w.own[list] = w.last = static_cast<int>(i);
+  }
+  std::vector<sim::Instruction> separate;
+  separate.reserve(merged.size() + slots.size());
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    const auto found = slots.find(i);
+    if (found != slots.end()) {
+      std::vector<int> wait_for = found->second;
+      if (merged[i].wait_slot != sim::none16) wait_for.push_back(merged[i].wait_slot);
+      // The instruction has room for one; others are waited for on its stream just before.
+      for (std::size_t k = 1; k < wait_for.size(); ++k) {
+        separate.push_back(out.wait_instruction(merged[i].stream, wait_for[k], list_of(merged[i]) == 1));
+      }
+      merged[i].wait_slot = static_cast<std::uint16_t>(wait_for.front());
+    }
+    separate.push_back(merged[i]);
+  }
+  return separate;
 }
 
 std::vector<sim::Instruction> interleave(const std::vector<sim::Instruction>& forward,
@@ -186,8 +232,8 @@ std::vector<sim::Instruction> interleave(const std::vector<sim::Instruction>& fo
   std::size_t f = 0;
   std::size_t b = 0;
   while (f < forward.size() || b < backward.size()) {
-    for (const std::size_t end = segment_end(forward, f); f < end; ++f) merged.push_back(forward[f]);
     for (const std::size_t end = segment_end(backward, b); b < end; ++b) merged.push_back(backward[b]);
+    for (const std::size_t end = segment_end(forward, f); f < end; ++f) merged.push_back(forward[f]);
   }
   return merged;
 }

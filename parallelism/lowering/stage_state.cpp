@@ -35,19 +35,20 @@ void dp_collective(StageContext& ctx, const CommGroup& group, Collective kind, c
     op.payload = bytes * part;
     op.wire = t.wire_per_rank.value * part;
   };
+  const auto run = [&] { group.join ? ctx.out.join(op) : ctx.out.collective(op); };
   if (exposed > 0) {
     op.name = name + ".exposed";
     op.wait_streams = sim::bit(sim::Stream::compute);
     op.record_slot = ctx.out.shared_slot("dp_exposed");
     share(exposed);
-    ctx.out.collective(op);
+    run();
     ctx.out.wait_next(0, op.record_slot);
     op.name = name;
   }
   op.wait_streams = waits;
   op.record_slot = slot;
   share(1 - exposed);
-  ctx.out.collective(op);
+  run();
 }
 
 }  // namespace
@@ -55,12 +56,15 @@ void dp_collective(StageContext& ctx, const CommGroup& group, Collective kind, c
 void Stage::gather_parameters(const ParameterBlock& block, const std::string& name) {
   const double width = low_.spec.recipe.parameter_bytes;
   const bool every_pass = gathers_every_pass();
-  // A gather that runs beside the pass waits for nothing but its stream and the host.
-  const std::uint8_t waits = every_pass ? std::uint8_t{0} : sim::bit(sim::Stream::compute);
-  dp_collective(ctx_, shard_, Collective::all_gather, name, block.parameters.dense * width, waits, block.slot,
+  // The step's first gather waits for the optimizer step before it; those that run beside a pass follow on their stream
+  // and wait for nothing else but the host.
+  const bool waits_for_update = !every_pass || first_gather_;
+  const std::uint8_t waits = waits_for_update ? sim::bit(sim::Stream::compute) : std::uint8_t{0};
+  first_gather_ = false;
+  dp_collective(ctx_, shard_, Collective::all_gather, name, block.parameters.dense * width, waits, gathered(block),
                 exposed_share());
-  dp_collective(ctx_, ctx_.edp, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits,
-                block.slot, exposed_share());
+  dp_collective(ctx_, expert_shard_, Collective::all_gather, name + ".experts", block.parameters.experts * width, waits,
+                gathered(block), exposed_share());
 }
 
 void Stage::prefetch_block(const PieceState& piece, int block) {
@@ -77,7 +81,14 @@ void Stage::reduce_gradients(const PieceParameters& p, const std::string& name) 
     dp_collective(ctx_, replica_, Collective::all_reduce, name + ".replicas", p.dense * width / shard_.size, waits, -1,
                   exposed_share());
   }
-  dp_collective(ctx_, ctx_.edp, kind, name + ".experts", p.experts * width, waits, -1, exposed_share());
+  dp_collective(ctx_, expert_shard_, kind, name + ".experts", p.experts * width, waits, -1, exposed_share());
+}
+
+std::vector<const PieceState*> Stage::pieces_in_order() const {
+  std::vector<const PieceState*> order;
+  for (const auto& p : pieces_) order.push_back(&p);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->piece < b->piece; });
+  return order;
 }
 
 // Gathers before every pass and the compute beside them slow each other: part of the communication shows even where
@@ -106,7 +117,7 @@ double Stage::owned_parameters() const {
     }
   }
   if (!shards_optimizer()) return dense + experts;
-  return dense / shard_.size + experts / ctx_.edp.size;  // shard_ is dp but for hsdp
+  return dense / shard_.size + experts / expert_shard_.size;
 }
 
 double Stage::quantised_parameters() const {
@@ -123,8 +134,8 @@ void Stage::step_begin() {
   if (!gather_now && !quantise) return;
   out_.begin_body("step begin");
   if (gather_now) {
-    for (const auto& p : pieces_) {
-      for (const auto& b : p.blocks) gather_parameters(b, "parameter_gather");
+    for (const PieceState* p : pieces_in_order()) {
+      for (const auto& b : p->blocks) gather_parameters(b, "parameter_gather");
     }
   }
   if (quantise) {
@@ -153,86 +164,47 @@ void Stage::optimizer(double owned) {
   out_.compute(op);
 }
 
+// All ranks of the join meet, with an all-reduce of `bytes` over `ranks` of them.
+void Stage::join_barrier(int join, const char* name, double bytes, int ranks) {
+  const topology::Cluster& cluster = low_.spec.cluster;
+  topology::GroupSpan span;
+  span.ranks = ranks;
+  span.nodes = cluster.nodes();
+  span.domains = cluster.domains();
+  span.max_per_domain = span.min_per_domain = std::min(ranks, cluster.nvlink_domain);
+  const auto t = topology::collective_time(cluster, Collective::all_reduce, Bytes(bytes), span, cluster.nic_bandwidth);
+  CommSpec op;
+  op.name = name;
+  op.collective = "all_reduce";
+  op.stream = sim::Stream::dp;
+  op.time = {t.time, Seconds(0), Seconds(0)};
+  op.target = join;
+  op.payload = bytes;
+  op.wire = t.wire_per_rank.value;
+  op.wait_streams = static_cast<std::uint8_t>(sim::bit(sim::Stream::compute) | sim::bit(sim::Stream::dp));
+  out_.join(op);
+}
+
 void Stage::step_end() {
   out_.begin_body("step end");
   set_layer(-1);
-  const bool late =
-      (!low_.spec.overlap.gradients || low_.step.schedule.parameter_copies > 1) && !reduces_every_microbatch();
-  if (late && low_.step.schedule.parameter_copies == 1) {
-    for (const auto& p : pieces_) {
-      for (std::size_t b = p.blocks.size(); b > 0; --b) reduce_block(p.blocks[b - 1], b == 1);
+  if (!low_.spec.overlap.gradients && !reduces_every_microbatch()) {
+    for (const PieceState* p : pieces_in_order()) {
+      for (std::size_t b = p->blocks.size(); b > 0; --b) reduce_block(p->blocks[b - 1], b == 1);
     }
   }
-  if (low_.step.schedule.parameter_copies > 1) {
-    // Two ranks hold each piece: its gradients are reduced over both ranks' groups together. Pieces in ascending order
-    // on both sides, so that nobody waits in a circle.
-    std::vector<const PieceState*> order;
-    for (const auto& p : pieces_) order.push_back(&p);
-    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->piece < b->piece; });
-    for (const PieceState* p : order) {
-      PieceParameters sum;
-      for (const auto& b : p->blocks) {
-        sum.dense += b.parameters.dense;
-        sum.experts += b.parameters.experts;
-      }
-      const auto pair = [&](const CommGroup& group, double parameters, const char* name) {
-        topology::GroupSpan span = group.span;
-        span.ranks = 2 * std::max(1, group.size);
-        span.domains = std::max(2, 2 * group.span.domains);
-        span.nodes = std::max(2, 2 * group.span.nodes);
-        const Bytes bytes(parameters * low_.spec.recipe.reduce_bytes);
-        if (bytes.value <= 0) return;
-        const BytesPerSecond rate = group.index >= 0 ? group.cross_domain : low_.spec.cluster.nic_bandwidth;
-        const auto t = topology::collective_time(
-            low_.spec.cluster, shards_optimizer() ? Collective::reduce_scatter : Collective::all_reduce, bytes, span,
-            rate);
-        CommSpec op;
-        op.name = name;
-        op.collective = shards_optimizer() ? "reduce_scatter" : "all_reduce";
-        op.stream = sim::Stream::dp;
-        op.time = {t.time, Seconds(0), Seconds(0)};
-        const int other = low_.step.layout.pp - 1 - rank_;
-        op.target = low_.pair_joins.at({std::min(rank_, other), std::max(rank_, other)});
-        op.payload = bytes.value;
-        op.wire = t.wire_per_rank.value;
-        op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
-        out_.join(op);
-      };
-      pair(ctx_.dp, sum.dense, "gradient_reduce");
-      pair(ctx_.edp, sum.experts, "gradient_reduce.experts");
-    }
-  }
-  const auto barrier = [&](int join, const char* name, double bytes, int ranks) {
-    topology::GroupSpan span;
-    span.ranks = ranks;
-    span.nodes = low_.spec.cluster.nodes();
-    span.domains = low_.spec.cluster.domains();
-    span.max_per_domain = span.min_per_domain = std::min(ranks, low_.spec.cluster.nvlink_domain);
-    const auto t = topology::collective_time(low_.spec.cluster, Collective::all_reduce, Bytes(bytes), span,
-                                             low_.spec.cluster.nic_bandwidth);
-    CommSpec op;
-    op.name = name;
-    op.collective = "all_reduce";
-    op.stream = sim::Stream::dp;
-    op.time = {t.time, Seconds(0), Seconds(0)};
-    op.target = join;
-    op.payload = bytes;
-    op.wire = t.wire_per_rank.value;
-    op.wait_streams = static_cast<std::uint8_t>(sim::bit(sim::Stream::compute) | sim::bit(sim::Stream::dp));
-    out_.join(op);
-  };
   const bool has_embedding = std::any_of(pieces_.begin(), pieces_.end(),
                                          [](const auto& p) { return p.embedding_block >= 0 || p.head_block >= 0; });
   if (low_.embedding_join >= 0 && has_embedding) {
-    barrier(low_.embedding_join, "tied_embedding_reduce",
-            low_.padded_vocab * low_.spec.model.hidden / low_.step.layout.tp * low_.spec.recipe.reduce_bytes, 2);
+    join_barrier(low_.embedding_join, "tied_embedding_reduce",
+                 low_.padded_vocab * low_.spec.model.hidden / low_.step.layout.tp * low_.spec.recipe.reduce_bytes, 2);
   }
   // The gradient norm joins all ranks before anybody updates.
-  if (low_.step_join >= 0) barrier(low_.step_join, "gradient_norm", 4, low_.step.layout.ranks());
+  if (low_.step_join >= 0) join_barrier(low_.step_join, "gradient_norm", 4, low_.step.layout.ranks());
   optimizer(owned_parameters());
   if (shards_optimizer() && !low_.spec.overlap.parameters && !gathers_every_pass()) {
-    for (const auto& p : pieces_) {
-      for (const auto& b : p.blocks) gather_parameters(b, "parameter_gather");
+    for (const PieceState* p : pieces_in_order()) {
+      for (const auto& b : p->blocks) gather_parameters(b, "parameter_gather");
     }
     OpSpec wait;
     wait.name = "wait_parameters";

@@ -1,6 +1,7 @@
 // The lowering on small layouts: sound programs, both engines, conserved bytes and tokens, memory back to its level.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "models/catalog.h"
@@ -8,6 +9,7 @@
 #include "sim/engine/lockstep.h"
 #include "sim/engine/oracle.h"
 #include "sim/record/recorder.h"
+#include "tests/parallelism/data_dependencies.h"
 #include "topology/cluster.h"
 
 using namespace stepcast;
@@ -57,6 +59,9 @@ Both run_both(const StepSpec& spec) {
   run.steps = 2;
   const auto oracle = sim::run_oracle(lowered->program, conditions, run);
   REQUIRE(oracle.ok());
+  const auto early = parallelism::testing::dependency_faults(*lowered, conditions);
+  INFO((early.empty() ? std::string() : early.front()));
+  CHECK(early.empty());
   return {std::move(*report), oracle->last_step()};
 }
 
@@ -158,4 +163,74 @@ TEST_CASE("a precision that the device lacks is refused") {
   const auto lowered = lower(spec);
   REQUIRE(!lowered.ok());
   CHECK(lowered.errors().front().message.find("fp8") != std::string::npos);
+}
+
+namespace {
+
+// Of the first stage, in order of issue: names of the operations of bodies whose name begins with `body`.
+std::vector<std::string> names_in(const sim::Program& program, const std::string& body) {
+  std::vector<std::string> names;
+  const sim::Cohort& cohort = program.cohorts.front();
+  for (const sim::Body& b : cohort.bodies) {
+    if (b.name.rfind(body, 0) != 0) continue;
+    for (const sim::Instruction& in : b.instructions) names.push_back(cohort.works[in.work].name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("nothing leaves a stage before the collective that made it has ended") {
+  for (const bool sequence_parallel : {true, false}) {
+    for (const bool hidden : {true, false}) {
+      StepSpec spec = small_spec("llama-3-8b", "h100:16", 4);
+      spec.degrees.tp = 8;
+      spec.degrees.pp = 2;
+      spec.sequence_parallel = sequence_parallel;
+      spec.overlap.tp = hidden;
+      spec.software.tp_overlap_share = 0.8;
+      spec.workload.global_batch = 8;
+      check_invariants(run_both(spec));
+    }
+  }
+}
+
+TEST_CASE("an exchange of gradients waits for the gradient, whatever the dispatcher") {
+  for (const auto dispatcher : {topology::Dispatcher::deepep, topology::Dispatcher::hybridep,
+                                topology::Dispatcher::all_to_all, topology::Dispatcher::all_gather}) {
+    for (const char* schedule : {"1f1b", "coscheduled", "dualpipe-v"}) {
+      StepSpec spec = small_spec("deepseek-v2-lite", "h100:16", 8);
+      spec.degrees.pp = 2;
+      spec.degrees.tp = 2;
+      spec.degrees.ep = 4;
+      spec.degrees.etp = 2;
+      spec.schedule = parse_schedule(schedule).value();
+      spec.runtime.dispatcher = dispatcher;
+      spec.workload.global_batch = 4 * 8;
+      INFO(schedule << " dispatcher " << static_cast<int>(dispatcher));
+      check_invariants(run_both(spec));
+    }
+  }
+}
+
+TEST_CASE("DualPipe reduces the gradients of a piece when its last backward has made them") {
+  StepSpec spec = small_spec("qwen3-30b-a3b", "h100:16", 8);
+  spec.degrees.pp = 4;
+  spec.degrees.ep = 4;
+  spec.schedule = ScheduleKind::dualpipe;
+  spec.overlap.ep = true;
+  spec.workload.global_batch = 4 * 16;
+  const auto overlapped = lower(spec);
+  REQUIRE(overlapped.ok());
+  const auto reductions = [](const std::vector<std::string>& names) {
+    return std::count_if(names.begin(), names.end(), [](const auto& n) { return n.rfind("gradient_reduce", 0) == 0; });
+  };
+  CHECK(reductions(names_in(overlapped->program, "backward")) > 0);
+  CHECK(reductions(names_in(overlapped->program, "step end")) == 0);
+  const Both beside = run_both(spec);
+  check_invariants(beside);
+  spec.overlap.gradients = false;
+  const Both after = run_both(spec);
+  check_invariants(after);
+  CHECK(beside.report.duration < after.report.duration);
 }

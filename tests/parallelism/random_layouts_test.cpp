@@ -13,10 +13,12 @@
 #include "sim/engine/lockstep.h"
 #include "sim/engine/oracle.h"
 #include "sim/record/recorder.h"
+#include "tests/parallelism/data_dependencies.h"
 #include "topology/cluster.h"
 
 using namespace stepcast;
 using namespace stepcast::parallelism;
+namespace testing = stepcast::parallelism::testing;
 
 namespace {
 
@@ -219,6 +221,9 @@ bool run_case(std::uint64_t number) {
   }
   for (const auto& c : report->communication) CHECK((c.payload_bytes >= 0 && c.wire_bytes >= 0));
   check_tokens(spec, *lowered);
+  const auto early = testing::dependency_faults(*lowered, conditions);
+  INFO((early.empty() ? std::string() : early.front()));
+  CHECK(early.empty());
   return true;
 }
 
