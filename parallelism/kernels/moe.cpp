@@ -64,18 +64,20 @@ void exchange(StageContext& ctx, Pass pass, const std::string& name, bool to_exp
   op.name = name + ctx.suffix;
   op.collective = to_experts ? "dispatch" : "combine";
   op.stream = sim::Stream::ep;
-  op.time = {t.fixed, t.per_row, Seconds(0)};
+  // The load counts the rows of all ranks of the etp group; each of them exchanges its share.
+  const double share = 1.0 / ctx.layout.etp;
+  op.time = {t.fixed, t.per_row * share, Seconds(0)};
   op.target = ctx.ep.index;
   op.largest = !to_experts;
-  op.payload_per_row = bytes_per_token;
+  op.payload_per_row = bytes_per_token * share;
   const double wire = t.nic_per_rank.value + t.nvlink_per_rank.value;
-  op.wire_per_row = t.mean_rows > 0 ? wire / t.mean_rows : 0;
+  op.wire_per_row = t.mean_rows > 0 ? wire / t.mean_rows * share : 0;
   op.nic_share = wire > 0 ? t.nic_per_rank.value / wire : 0;
   op.load = ctx.load;
   op.layer = ctx.layer;
   op.record_slot = ctx.out.shared_slot(slot_name(pass));
   ctx.out.collective(op);
-  ctx.out.transient("communication", 0, bytes_per_token);
+  ctx.out.transient("communication", 0, bytes_per_token * share);
 }
 
 void wait_exchange(StageContext& ctx, Pass pass) {
