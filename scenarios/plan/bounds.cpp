@@ -407,13 +407,7 @@ class CloseBound {
     const auto stages = clocks_.size();
     std::vector<double> done(stages, 0);
     for (std::size_t r = 0; r < stages; ++r) done[r] = std::max(clocks_[r].compute, clocks_[r].moving);
-    if (schedule_.parameter_copies > 1) {
-      for (std::size_t r = 0; r < stages / 2; ++r) {
-        double t = std::max(done[r], done[stages - 1 - r]);
-        for (const PieceState& p : state_.ranks[r].pieces) t += p.pair_reduce;
-        done[r] = done[stages - 1 - r] = t;
-      }
-    } else if (!state_.reduces_beside && !state_.every_microbatch) {
+    if (!state_.reduces_beside && !state_.every_microbatch) {
       for (std::size_t r = 0; r < stages; ++r) done[r] += state_.ranks[r].late_reduce;
     }
     if (state_.embedding > 0) {

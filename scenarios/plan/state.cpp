@@ -38,19 +38,6 @@ double gather_seconds(const StateRequest& r, const StageGroups& g, double dense,
          move_seconds(r.spec, g.edp, Collective::all_gather, experts * width);
 }
 
-// Both ranks that hold a piece reduce together: a group of twice the size.
-double pair_seconds(const StateRequest& r, const CommGroup& group, double parameters) {
-  const Bytes bytes(parameters * r.spec.recipe.reduce_bytes);
-  if (bytes.value <= 0) return 0;
-  topology::GroupSpan span = group.span;
-  span.ranks = 2 * std::max(1, group.size);
-  span.domains = std::max(2, 2 * group.span.domains);
-  span.nodes = std::max(2, 2 * group.span.nodes);
-  const BytesPerSecond rate = group.index >= 0 ? group.cross_domain : r.spec.cluster.nic_bandwidth;
-  const auto kind = shards_optimizer(r.spec) ? Collective::reduce_scatter : Collective::all_reduce;
-  return topology::collective_time(r.spec.cluster, kind, bytes, span, rate).time.value;
-}
-
 double barrier_seconds(const StepSpec& spec, double bytes, int ranks) {
   topology::GroupSpan span;
   span.ranks = ranks;
@@ -126,8 +113,9 @@ RankState rank_state(const StateRequest& r, std::size_t rank) {
   const StepSpec& spec = r.spec;
   const StageGroups& g = r.groups.kinds[static_cast<std::size_t>(r.groups.kind_of_stage[rank])];
   const Weights w = weigh(r, rank);
-  const int shards = every_pass(spec) ? g.shard.size : g.dp.size;
-  const double owned = shards_optimizer(spec) ? w.dense / shards + w.experts / g.edp.size : w.total();
+  const int shards = (every_pass(spec) ? g.shard.size : g.dp.size) * r.parameter_copies;
+  const double owned =
+      shards_optimizer(spec) ? w.dense / shards + w.experts / (g.edp.size * r.parameter_copies) : w.total();
   RankState state;
   state.update = update_seconds(r, owned);
   state.static_bytes = static_bytes(spec, w, owned);
@@ -142,12 +130,16 @@ RankState rank_state(const StateRequest& r, std::size_t rank) {
   for (const int piece : r.pieces_of_rank[rank]) {
     const PieceBlocks& p = r.pieces[static_cast<std::size_t>(piece)];
     PieceState s;
+    if (r.parameter_copies > 1) {
+      // Groups over two stages, which the bounds do not place: their gathers and reductions count as free.
+      s.gather.assign(p.dense.size(), 0);
+      state.pieces.push_back(std::move(s));
+      continue;
+    }
     for (std::size_t b = 0; b < p.dense.size(); ++b) s.gather.push_back(gather_seconds(r, g, p.dense[b], p.experts[b]));
     s.gather_all = sum(s.gather);
     gathers += s.gather_all;
     add_reductions(r, g, p, s);
-    if (r.parameter_copies > 1)
-      s.pair_reduce = pair_seconds(r, g.dp, sum(p.dense)) + pair_seconds(r, g.edp, sum(p.experts));
     state.pieces.push_back(std::move(s));
     for (std::size_t b = p.dense.size(); b > 0; --b) {
       dense += p.dense[b - 1];

@@ -33,7 +33,6 @@ struct PieceState {
   double gather_all = 0;
   double reduce_all = 0;   // buckets of one microbatch, together
   double reduce_last = 0;  // the last bucket
-  double pair_reduce = 0;  // dualpipe: with the rank that holds the same piece
 };
 
 struct RankState {
