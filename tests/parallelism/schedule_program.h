@@ -1,4 +1,5 @@
-// A schedule as a program with one kernel a slot and free communication: what its closed form speaks of.
+// A schedule as a program with one kernel a slot and free communication: what its closed form speaks of. A piece's
+// activations of one microbatch are one byte, from its forward's begin to the end of what gives its weight gradient.
 #pragma once
 
 #include <map>
@@ -39,11 +40,12 @@ class ScheduleProgram {
   }
 
   void push(sim::Cohort& c, sim::Body& body, sim::Opcode op, sim::Stream stream, Ticks ticks, int target,
-            std::uint8_t waits, double bytes) {
+            std::uint8_t waits, double bytes, bool pair = false) {
     sim::Work work;
     work.name = "slot";
     work.category = sim::Category::gemm;
     if (bytes != 0) work.memory.push_back({0, bytes < 0, bytes, 0});
+    if (pair) work.memory = {{0, false, 1, 0}, {0, true, -1, 0}};
     c.costs.push_back({static_cast<double>(ticks), 0, 0, sim::NoiseKind::none});
     c.works.push_back(work);
     sim::Instruction i;
@@ -95,7 +97,7 @@ class ScheduleProgram {
       const int chunk = both ? s.second_chunk : s.chunk;
       const int microbatch = both ? s.second_microbatch : s.microbatch;
       if (backward) move(c, body, rank, chunk, microbatch, true, true);
-      push(c, body, sim::Opcode::compute, sim::Stream::compute, ticks, -1, wait, both ? 0 : bytes);
+      push(c, body, sim::Opcode::compute, sim::Stream::compute, ticks, -1, wait, both ? 0 : bytes, both);
       if (s.kind == SlotKind::forward || both) move(c, body, rank, s.chunk, s.microbatch, false, false);
       if (backward) move(c, body, rank, chunk, microbatch, true, false);
       sim::Call call;
