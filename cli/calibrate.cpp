@@ -11,7 +11,9 @@
 #include "cli/interrupt.h"
 #include "cli/output_file.h"
 #include "cli/render.h"
+#include "cli/report_file.h"
 #include "validation/calibrate/calibrate.h"
+#include "validation/calibrate/calibrate_page.h"
 #include "validation/calibrate/component_rows.h"
 #include "validation/logs/megatron_log.h"
 
@@ -42,6 +44,7 @@ void add_options(po::options_description& options) {
       "software", value("NAME"), "software profile of --megatron-log (default: generic)")(
       "collective", value("NAME"), "collective of --nccl, where neither the file nor its name tells it")(
       "nic-gb-per-s", value("RATE"), "NIC rate of a device in --nccl (default: the device's usual NIC)");
+  add_report_option(options);
 }
 
 void append(validation::Observations& all, validation::Observations more) {
@@ -131,6 +134,17 @@ Status add_components(const Invocation& invocation, validation::Observations& al
   return Unit{};
 }
 
+// The names of what was fitted.
+std::string data_of(const Invocation& invocation) {
+  std::string names;
+  for (const char* option : {"runs", "fit", "megatron-log", "nccl", "kernels"}) {
+    for (const std::string& file : invocation.arguments.list(option)) {
+      names += (names.empty() ? "" : ", ") + std::filesystem::path(file).filename().string();
+    }
+  }
+  return names;
+}
+
 Result<Output> run(const Invocation& invocation) {
   Arguments& arguments = invocation.arguments;
   std::vector<std::string> files = arguments.list("runs");
@@ -152,6 +166,8 @@ Result<Output> run(const Invocation& invocation) {
     invocation.progress.update(what, done, total);
   };
   if (!arguments.errors().empty()) return arguments.errors();
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   const auto profile_file = OutputFile::open(arguments.text("profile-output"));
   if (!profile_file) return profile_file.errors();
   auto fitted = read_set(files, "only", invocation);
@@ -168,6 +184,8 @@ Result<Output> run(const Invocation& invocation) {
     const auto written = profile_file->write(json_text(result->profile));
     if (!written) return written.errors();
   }
+  const auto page = [&]() -> Result<std::string> { return validation::calibrate_page(*result, data_of(invocation)); };
+  if (const auto written = report->write(page); !written) return written.errors();
   return Output{render(
                     invocation.globals, [&] { return validation::to_json(*result); },
                     [&] { return validation::to_table(*result); }, [&] { return validation::to_csv(*result); }),

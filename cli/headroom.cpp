@@ -5,8 +5,10 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/render.h"
+#include "cli/report_file.h"
 #include "cli/scenario_options.h"
 #include "scenarios/headroom.h"
+#include "scenarios/html/pages.h"
 
 namespace stepcast::cli {
 namespace {
@@ -16,6 +18,7 @@ namespace po = boost::program_options;
 void add_options(po::options_description& options) {
   add_scenario_options(options);
   options.add_options()("steps", po::value<std::string>()->value_name("N"), "sampled steps, over workload.steps");
+  add_report_option(options);
 }
 
 Result<Output> run(const Invocation& invocation) {
@@ -26,6 +29,8 @@ Result<Output> run(const Invocation& invocation) {
     request->sets.push_back(fmt::format("workload.steps={}", *steps));
   }
   if (!arguments.errors().empty()) return arguments.errors();
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   const auto scenario = scenarios::load_scenario(*request);
   if (!scenario) return scenario.errors();
   scenarios::ForecastOptions options;
@@ -34,6 +39,8 @@ Result<Output> run(const Invocation& invocation) {
   options.progress = [&](int done, int total) { invocation.progress.update("ideals", done, total); };
   const auto headroom = scenarios::headroom(*scenario, options);
   if (!headroom) return headroom.errors();
+  const auto page = [&]() -> Result<std::string> { return scenarios::html::headroom_page(*headroom); };
+  if (const auto written = report->write(page); !written) return written.errors();
   return Output{render(
                     invocation.globals, [&] { return to_json(*headroom); }, [&] { return to_table(*headroom); },
                     [&] { return to_csv(*headroom); }),

@@ -10,7 +10,9 @@
 #include "cli/interrupt.h"
 #include "cli/output_file.h"
 #include "cli/render.h"
+#include "cli/report_file.h"
 #include "cli/scenario_options.h"
+#include "scenarios/html/pages.h"
 #include "scenarios/plan/plan.h"
 
 namespace stepcast::cli {
@@ -46,6 +48,7 @@ void add_options(po::options_description& options) {
       "no-fronts", "leave out the front of throughput against free memory")("write", list("FILE"),
                                                                             "writes the best layout as a scenario")(
       "megatron", list("FILE"), "writes the best layout as arguments of Megatron-LM");
+  add_report_option(options);
 }
 
 std::vector<std::string> names(const Arguments& arguments, const char* option) {
@@ -123,6 +126,8 @@ Result<Output> run(const Invocation& invocation) {
   if (!winner) return winner.errors();
   const auto arguments = output_of(invocation, "megatron");
   if (!arguments) return arguments.errors();
+  const auto report = ReportFile::open(invocation);
+  if (!report) return report.errors();
   const auto result = scenarios::plan::plan(*request, options);
   if (!result) return result.errors();
   if (*winner) {
@@ -132,6 +137,8 @@ Result<Output> run(const Invocation& invocation) {
     const std::string text = scenarios::megatron::to_text(result->winner_arguments);
     if (Status written = (*arguments)->write(text); !written) return written.errors();
   }
+  const auto page = [&]() -> Result<std::string> { return scenarios::html::plan_page(*result); };
+  if (const auto written = report->write(page); !written) return written.errors();
   return Output{render(
                     invocation.globals, [&] { return to_json(*result); },
                     [&] { return to_table(*result, invocation.globals.colour); }, [&] { return to_csv(*result); }),

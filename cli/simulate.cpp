@@ -1,4 +1,7 @@
 // stepcast simulate: forecasts one training step.
+#include <optional>
+#include <utility>
+
 #include <fmt/format.h>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -9,6 +12,7 @@
 #include "cli/report_file.h"
 #include "cli/scenario_options.h"
 #include "scenarios/forecast.h"
+#include "scenarios/headroom.h"
 #include "scenarios/html/pages.h"
 #include "scenarios/report/report.h"
 
@@ -24,6 +28,8 @@ void add_options(po::options_description& options) {
       "trace", po::value<std::string>()->value_name("FILE"), "Perfetto trace of the median step (.json or .json.gz)")(
       "trace-ranks", po::value<std::string>()->value_name("LIST"),
       "ranks of the trace, as in 0,16,32-39 (default: the first rank of each stage)");
+  options.add_options()("headroom",
+                        "simulate the scenario again with one thing ideal at a time, as the command headroom does");
   add_report_option(options);
 }
 
@@ -40,10 +46,34 @@ Status write_trace_file(const Invocation& invocation, const scenarios::Forecast&
   return replayed->write_trace(file);
 }
 
-Result<std::string> page_of(const scenarios::Forecast& forecast) {
+using Ideals = std::optional<scenarios::Headroom>;
+
+Result<std::string> page_of(const scenarios::Forecast& forecast, const Ideals& ideals) {
   const auto detail = scenarios::step_detail(forecast);
   if (!detail) return detail.errors();
-  return scenarios::html::simulate_page(forecast, *detail);
+  return scenarios::html::simulate_page(forecast, *detail, ideals ? &*ideals : nullptr);
+}
+
+// Nothing unless it is asked for and the forecast is whole.
+Result<Ideals> ideals_of(const Invocation& invocation, const scenarios::Forecast& forecast,
+                         scenarios::ForecastOptions options) {
+  if (!invocation.arguments.flag("headroom") || forecast.interrupted) return Ideals();
+  options.progress = [&](int done, int total) { invocation.progress.update("ideals", done, total); };
+  auto ideals = scenarios::headroom(forecast.scenario, options);
+  if (!ideals) return ideals.errors();
+  return Ideals(std::move(*ideals));
+}
+
+nlohmann::ordered_json json_of(const scenarios::Forecast& forecast, const Ideals& ideals) {
+  nlohmann::ordered_json json = to_json(forecast);
+  if (ideals) json["headroom"] = to_json(*ideals);
+  return json;
+}
+
+std::string table_of(const scenarios::Forecast& forecast, const Ideals& ideals, bool colour) {
+  std::string text = to_table(forecast, colour);
+  if (ideals) text += "\nHeadroom\n" + to_table(*ideals);
+  return text;
 }
 
 Result<Output> run(const Invocation& invocation) {
@@ -56,6 +86,9 @@ Result<Output> run(const Invocation& invocation) {
   }
   if (arguments.has("trace-ranks") && !arguments.has("trace"))
     arguments.fail("trace-ranks", "needs --trace FILE beside it");
+  if (arguments.flag("headroom") && globals.format == Format::csv) {
+    arguments.fail("headroom", "a CSV file holds one table: use the command headroom, or --format json");
+  }
   if (!arguments.errors().empty()) return arguments.errors();
   const auto report = ReportFile::open(invocation);
   if (!report) return report.errors();
@@ -73,11 +106,15 @@ Result<Output> run(const Invocation& invocation) {
   if (arguments.has("trace") && !forecast->interrupted) {
     if (const auto written = write_trace_file(invocation, *forecast); !written) return written.errors();
   }
-  if (const auto written = report->write([&] { return page_of(*forecast); }); !written) return written.errors();
+  const auto ideals = ideals_of(invocation, *forecast, options);
+  if (!ideals) return ideals.errors();
+  if (const auto written = report->write([&] { return page_of(*forecast, *ideals); }); !written) {
+    return written.errors();
+  }
   return Output{render(
-                    globals, [&] { return to_json(*forecast); }, [&] { return to_table(*forecast, globals.colour); },
-                    [&] { return to_csv(*forecast); }),
-                forecast->interrupted};
+                    globals, [&] { return json_of(*forecast, *ideals); },
+                    [&] { return table_of(*forecast, *ideals, globals.colour); }, [&] { return to_csv(*forecast); }),
+                forecast->interrupted || (*ideals && (*ideals)->interrupted)};
 }
 
 }  // namespace

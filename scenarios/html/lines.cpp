@@ -33,7 +33,7 @@ Svg draw(const Lines& lines) {
   for (const Curve& c : lines.curves) {
     std::vector<Point> places;
     for (const Point& p : c.points) places.push_back({frame.x(p.x), frame.y(p.y)});
-    svg.path(line_path(places), "curve " + c.style + (c.dashed ? " dashed" : ""));
+    if (c.line) svg.path(line_path(places), "curve " + c.style + (c.dashed ? " dashed" : ""));
     if (c.dashed) continue;
     for (std::size_t i = 0; i < places.size(); ++i) {
       svg.circle(places[i].x, places[i].y, dot, "dot " + c.style, i < c.tips.size() ? c.tips[i] : std::string{});

@@ -14,6 +14,7 @@ struct Curve {
   std::string style;              // "s1" to "s6": stroke of the curve and fill of its points
   bool dashed = false;            // a reference: without points
   std::vector<std::string> tips;  // by point; may be shorter
+  bool line = true;               // false: points alone
 };
 
 // A vertical line with a number in a circle: "1", explained below the chart.

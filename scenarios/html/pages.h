@@ -5,13 +5,19 @@
 
 #include "scenarios/compare.h"
 #include "scenarios/forecast.h"
+#include "scenarios/headroom.h"
+#include "scenarios/plan/plan.h"
 #include "scenarios/scale.h"
 #include "scenarios/step_detail.h"
 
 namespace stepcast::scenarios::html {
 
-[[nodiscard]] std::string simulate_page(const Forecast& forecast, const StepDetail& detail);
+// `headroom`: a section of its own, and a member of the JSON; null: without.
+[[nodiscard]] std::string simulate_page(const Forecast& forecast, const StepDetail& detail,
+                                        const Headroom* headroom = nullptr);
 [[nodiscard]] std::string scale_page(const ScaleCurve& curve, std::string_view name);
 [[nodiscard]] std::string compare_page(const Comparison& comparison);
+[[nodiscard]] std::string headroom_page(const Headroom& headroom);
+[[nodiscard]] std::string plan_page(const plan::PlanResult& result);
 
 }  // namespace stepcast::scenarios::html

@@ -1,8 +1,10 @@
 // stepcast simulate --report: the scorecard first, then what stands behind it.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "scenarios/html/headroom_charts.h"
 #include "scenarios/html/pages.h"
 #include "scenarios/html/simulate_charts.h"
 #include "scenarios/report/report.h"
@@ -89,9 +91,11 @@ void add_scenario(Page& page, const Forecast& forecast) {
 
 }  // namespace
 
-std::string simulate_page(const Forecast& forecast, const StepDetail& detail) {
+std::string simulate_page(const Forecast& forecast, const StepDetail& detail, const Headroom* headroom) {
   const std::string name = forecast.scenario.name.empty() ? std::string("Forecast") : forecast.scenario.name;
-  Page page(name, layout_words(forecast), to_json(forecast));
+  Json result = to_json(forecast);
+  if (headroom != nullptr) result["headroom"] = to_json(*headroom);
+  Page page(name, layout_words(forecast), std::move(result));
   page.may_leave_out({"/samples_s"});
   page.tiles(tiles_of(page, forecast));
   if (forecast.interrupted) page.list("Interrupted", {"Some sampled steps are missing."}, true);
@@ -105,6 +109,7 @@ std::string simulate_page(const Forecast& forecast, const StepDetail& detail) {
   add_communication(page, forecast);
   add_memory(page, forecast, detail);
   add_experts(page, forecast, detail);
+  if (headroom != nullptr) add_headroom(page, *headroom, "/headroom");
   add_scenario(page, forecast);
   return page.text();
 }

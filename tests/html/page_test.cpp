@@ -10,6 +10,7 @@
 #include "scenarios/report/report.h"
 #include "scenarios/scenario.h"
 #include "tests/html/check.h"
+#include "tests/html/check_page.h"
 #include "validation/validate_page.h"
 
 namespace stepcast::html_tests {
@@ -17,8 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using namespace scenarios;
-
-const std::string hostile = "</script><b>\"'&<img src=x onerror=alert(1)>\xff\x01 http://example.org";
 
 Forecast forecast_of(const std::string& name, std::vector<std::string> sets) {
   ScenarioRequest request;
@@ -46,19 +45,6 @@ StepDetail detail_of(const Forecast& forecast, const DetailLimits& limits = {}) 
   auto detail = step_detail(forecast, limits);
   REQUIRE(detail.ok());
   return std::move(*detail);
-}
-
-// As it can be written: JSON has no bytes that are no UTF-8.
-ordered_json written(const ordered_json& json) {
-  return ordered_json::parse(json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-}
-
-void check_page(const std::string& page, const ordered_json& result) {
-  const auto faults = faults_of(page);
-  CAPTURE(faults);
-  CHECK(faults.empty());
-  const ordered_json data = ordered_json::parse(data_of(page));
-  CHECK(data["result"] == written(result));
 }
 
 double sum_of(const ordered_json& rows, std::size_t first, const std::string& line) {
