@@ -7,7 +7,7 @@ namespace {
 
 constexpr double line_height = 22, bar_height = 15, axis_height = 44, top = 6;
 constexpr double least_note = 60;  // room beyond the longest bar, at either end
-constexpr double character = 6.6;  // mean width of a character of a label
+constexpr double character = 7.3;  // mean width of a character of a label in a wide font
 
 double note_width(const Bars& bars) {
   std::size_t longest = 0;
@@ -36,6 +36,7 @@ void draw_axis(Svg& svg, const Scale& x, const Bars& bars, double bottom) {
     svg.line(x(tick), top, x(tick), bottom, tick == 0 ? "axis" : "grid");
     svg.text(x(tick), bottom + 15, shown(tick, bars.unit), "tick middle");
   }
+  svg.line(x.from, bottom, x.to, bottom, "axis");
   svg.text((x.from + x.to) / 2, bottom + 34, bars.axis, "tick middle");
 }
 

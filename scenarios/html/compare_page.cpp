@@ -62,13 +62,11 @@ std::string compare_page(const Comparison& c) {
   page.list("Also different", c.other_differences);
   page.table(runs_table(page));
   page.section("What moved");
-  page.chart(moved_chart({"step-moved", "Time of the step, mean over ranks", "A", "B"}, c.parts, Unit::seconds,
-                         least_share * c.a.step_time_s));
-  page.table(moved_table(page, c.parts, "/breakdown_s", {"A", "B"}, Unit::seconds));
+  add_moved(page, {"step-moved", "Time of the step, mean over ranks", "A", "B", "/breakdown_s"}, c.parts, Unit::seconds,
+            least_share * c.a.step_time_s);
   page.section("Memory at the peak");
-  page.chart(moved_chart({"memory-moved", "Memory at the peak, by part", "A", "B"}, c.memory, Unit::bytes,
-                         least_share * c.a.peak_memory_bytes));
-  page.table(moved_table(page, c.memory, "/memory_bytes", {"A", "B"}, Unit::bytes));
+  add_moved(page, {"memory-moved", "Memory at the peak, by part", "A", "B", "/memory_bytes"}, c.memory, Unit::bytes,
+            least_share * c.a.peak_memory_bytes);
   return page.text();
 }
 

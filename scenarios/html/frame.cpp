@@ -53,6 +53,7 @@ Frame draw_frame(Svg& svg, const Axis& x_axis, const Axis& y_axis, Extent x, Ext
     last = at;
   }
   svg.line(frame.x.from, base, frame.x.to, base, "axis");
+  svg.line(frame.x.from, top, frame.x.from, base, "axis");
   svg.text((frame.x.from + frame.x.to) / 2, base + 36, x_axis.title, "tick middle");
   svg.raw(text_element(
       "text",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "scenarios/compare.h"
@@ -11,15 +10,12 @@
 namespace stepcast::scenarios::html {
 
 struct MovedWords {
-  std::string id, title;
-  std::string a, b;  // what the results are called: "A", "the second layout"
+  std::string id, title;  // of the chart
+  std::string a, b;       // what the results are called: "A", "the second layout"
+  std::string pointer;    // of the object in the page's JSON that holds the parts by name, each with a, b and change
 };
 
 // Parts that moved by `least` or less have no bar.
-[[nodiscard]] Chart moved_chart(const MovedWords& words, const std::vector<Moved>& moved, Unit unit, double least);
-
-// `pointer`: of the object in the page's JSON that holds the parts by name, each with a, b and change.
-[[nodiscard]] Table moved_table(const Page& page, const std::vector<Moved>& moved, const std::string& pointer,
-                                const std::pair<std::string, std::string>& names, Unit unit);
+void add_moved(Page& page, const MovedWords& words, const std::vector<Moved>& moved, Unit unit, double least);
 
 }  // namespace stepcast::scenarios::html

@@ -224,9 +224,9 @@ void add_why(Page& page, const PlanResult& r) {
   if (r.against_runner_up.empty()) return;
   const Comparison& c = r.against_runner_up.front();
   page.section("Why the first wins", "The first layout beside the second, as stepcast compare lays them.");
-  page.chart(moved_chart({"against-second", "Time of the step, mean over ranks", "the second", "the first"}, c.parts,
-                         Unit::seconds, least_share * c.a.step_time_s));
-  page.table(moved_table(page, c.parts, "/against_runner_up/breakdown_s", {"the second", "the first"}, Unit::seconds));
+  const MovedWords words{"against-second", "Time of the step, mean over ranks", "the second", "the first",
+                         "/against_runner_up/breakdown_s"};
+  add_moved(page, words, c.parts, Unit::seconds, least_share * c.a.step_time_s);
   page.list("What differs", c.other_differences);
 }
 

@@ -10,7 +10,7 @@
 namespace stepcast::scenarios::html {
 namespace {
 
-constexpr double left = 128, right = 12, top = 6, axis_height = 40;
+constexpr double left = 152, right = 12, top = 6, axis_height = 40;
 constexpr double thick_line = 40, thin_line = 16, space = 6;
 constexpr double inner_width = 10000;  // of the plot's own view box
 constexpr int ticks = 5;

@@ -1,4 +1,5 @@
 // Every page given, in both colour schemes, wide and at phone width. Prints what is wrong; exit code 1 if anything is.
+// usage: CHROMIUM=/usr/bin/chromium PROFILE=EMPTY_FOLDER node check.mjs SHOTS FILE.html...
 import { basename, resolve } from "node:path";
 import puppeteer from "puppeteer-core";
 
@@ -24,6 +25,23 @@ const inspect = () => {
   if (root.scrollWidth > innerWidth + 1) wrong.push(`the page is ${root.scrollWidth} wide in a window of ${innerWidth}`);
   for (const svg of document.querySelectorAll("figure svg[role=img]")) {
     const frame = svg.getBoundingClientRect();
+    // Marks lie inside of the area that the axes and the grid span; where there is none, inside of the drawing.
+    const lines = [...svg.querySelectorAll(":scope > line.axis, :scope > line.grid, :scope > rect.lane")]
+      .map((line) => line.getBoundingClientRect());
+    const area = lines.length === 0 ? frame : {
+      left: Math.min(...lines.map((box) => box.left)), right: Math.max(...lines.map((box) => box.right)),
+      top: Math.min(...lines.map((box) => box.top)), bottom: Math.max(...lines.map((box) => box.bottom)),
+    };
+    const marks = [...svg.querySelectorAll("rect, circle, path")].filter((mark) => !mark.closest(".plot") || mark.closest("svg") === svg);
+    if (marks.length === 0 && svg.querySelector(".plot *") === null) wrong.push(`${svg.dataset.chart}: no marks`);
+    const room = 9 * frame.width / 760;  // half a dot, and the circles of numbered places
+    for (const mark of marks) {
+      const box = mark.getBoundingClientRect();
+      if (![box.left, box.right, box.top, box.bottom].every(Number.isFinite) || box.left < area.left - room ||
+          box.right > area.right + room || box.top < area.top - room || box.bottom > area.bottom + room) {
+        wrong.push(`${svg.dataset.chart}: a mark outside of the axes: ${mark.outerHTML.slice(0, 160)}`);
+      }
+    }
     const words = [...svg.querySelectorAll("text")].filter((text) => text.textContent)
       .map((text) => ({ text: text.textContent, box: text.getBoundingClientRect() }));
     for (const { text, box } of words) {
@@ -100,7 +118,12 @@ const operate = () => {
   return Promise.all(files).then(() => wrong);
 };
 
-const browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM,
+  userDataDir: process.env.PROFILE,
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync"],
+});
 for (const file of files) {
   const name = basename(file, ".html");
   const url = `file://${resolve(file)}`;
