@@ -175,11 +175,21 @@ std::map<std::uint16_t, CohortBuilder::Held> CohortBuilder::held_since(std::size
 }
 
 void CohortBuilder::free(const std::map<std::uint16_t, Held>& held) {
-  for (const auto& [index, h] : held) cohort_.works.back().memory.push_back({index, true, -h.bytes, -h.bytes_per_row});
+  for (const auto& [index, h] : held) last_memory().push_back({index, true, -h.bytes, -h.bytes_per_row});
 }
 
 void CohortBuilder::alloc(const std::map<std::uint16_t, Held>& held) {
-  for (const auto& [index, h] : held) cohort_.works.back().memory.push_back({index, false, h.bytes, h.bytes_per_row});
+  for (const auto& [index, h] : held) last_memory().push_back({index, false, h.bytes, h.bytes_per_row});
+}
+
+std::vector<sim::MemoryEffect>& CohortBuilder::last_memory() {
+  if (body_.instructions.empty()) {
+    sim::Work carrier;
+    carrier.name = "memory";
+    push(sim::Opcode::compute, sim::Stream::compute, {}, sim::NoiseKind::none, std::move(carrier), 0, -1, -1, -1, -1,
+         false, false);
+  }
+  return cohort_.works.back().memory;
 }
 
 std::uint16_t CohortBuilder::part(std::string_view name) {
@@ -191,12 +201,12 @@ std::uint16_t CohortBuilder::part(std::string_view name) {
 
 void CohortBuilder::alloc(std::string_view part_name, double bytes, double bytes_per_row) {
   if (bytes == 0 && bytes_per_row == 0) return;
-  cohort_.works.back().memory.push_back({part(part_name), false, bytes, bytes_per_row});
+  last_memory().push_back({part(part_name), false, bytes, bytes_per_row});
 }
 
 void CohortBuilder::free(std::string_view part_name, double bytes, double bytes_per_row) {
   if (bytes == 0 && bytes_per_row == 0) return;
-  cohort_.works.back().memory.push_back({part(part_name), true, -bytes, -bytes_per_row});
+  last_memory().push_back({part(part_name), true, -bytes, -bytes_per_row});
 }
 
 void CohortBuilder::transient(std::string_view part_name, double bytes, double bytes_per_row) {

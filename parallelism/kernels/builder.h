@@ -63,7 +63,7 @@ class CohortBuilder {
   // Between device and host, on the copy stream.
   void copy(const OpSpec& op);
 
-  // Memory of the instruction written last.
+  // Memory of the instruction written last; at the head of a list one that does nothing is written to carry it.
   void alloc(std::string_view part, double bytes, double bytes_per_row = 0);
   void free(std::string_view part, double bytes, double bytes_per_row = 0);
   // Held only while the instruction runs.
@@ -111,6 +111,7 @@ class CohortBuilder {
             sim::Work work, std::uint8_t waits, int wait_slot, int record_slot, int target, int load, bool launch,
             bool largest);
   void forget_waits();
+  [[nodiscard]] std::vector<sim::MemoryEffect>& last_memory();
   [[nodiscard]] std::uint8_t transfer_waits(std::uint8_t own) const;
 
   sim::Cohort& cohort_;

@@ -1,5 +1,6 @@
 // Random combinations of schedule, sharding, context parallelism, dispatcher, recompute and the rest: each either runs
-// on both engines and keeps the invariants, or is refused with a reason and the key to change.
+// on every engine tier that it concerns and keeps the invariants (tokens, bytes, partition, memory back to its level,
+// no operation ahead of its input, no deadlock), or is refused with a reason and the key to change.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include "models/catalog.h"
 #include "parallelism/lower.h"
 #include "sim/base/rng.h"
+#include "sim/engine/contended.h"
 #include "sim/engine/lockstep.h"
 #include "sim/engine/oracle.h"
 #include "sim/record/recorder.h"
@@ -78,6 +80,15 @@ void draw_layout(Dice& dice, StepSpec& spec) {
   spec.reshard_after_forward = dice.chance(0.5);
   spec.sequence_parallel = dice.chance(0.5);
   spec.cp_kind = dice.of<CpKind>({CpKind::ring, CpKind::all_gather, CpKind::all_to_all, CpKind::all_to_all_ring});
+  if (spec.schedule == ScheduleKind::interleaved && dice.chance(0.3)) spec.schedule_group = spec.degrees.pp + 1;
+  if (dice.chance(0.2)) {
+    // Uneven: the first piece takes what the others leave.
+    const bool two =
+        spec.degrees.vpp == 2 || spec.schedule == ScheduleKind::zb_v || spec.schedule == ScheduleKind::dualpipe_v;
+    const int pieces = spec.degrees.pp * (two ? 2 : 1);
+    spec.stage_layers.assign(static_cast<std::size_t>(pieces), 1);
+    spec.stage_layers.front() = spec.model.layer_count() - (pieces - 1);
+  }
 }
 
 void draw_work(Dice& dice, StepSpec& spec) {
@@ -96,7 +107,7 @@ void draw_work(Dice& dice, StepSpec& spec) {
       break;
     case 1:
       spec.recompute.mode = RecomputeMode::full;
-      if (dice.chance(0.4)) spec.recompute.method = "block", spec.recompute.block_layers = 1;
+      if (dice.chance(0.4)) spec.recompute.method = "block", spec.recompute.block_layers = dice.of<int>({1, 2});
       break;
     default:
       spec.recompute.mode = RecomputeMode::selective;
@@ -113,6 +124,9 @@ void draw_habits(Dice& dice, StepSpec& spec) {
   spec.overlap.parameters = dice.chance(0.5);
   spec.overlap.tp = dice.chance(0.3);
   spec.overlap.p2p = dice.chance(0.7);
+  spec.overlap.gradient_bucket_bytes = dice.of<double>({0, 1e6, 1e9});
+  spec.overlap.prefetch = dice.of<double>({0, 1, 2});
+  spec.fabric.contention = dice.chance(0.2);
   const bool pairs = spec.schedule == ScheduleKind::coscheduled || spec.schedule == ScheduleKind::dualpipe ||
                      spec.schedule == ScheduleKind::dualpipe_v;
   spec.overlap.ep = pairs && dice.chance(0.7);
@@ -135,9 +149,10 @@ void draw_habits(Dice& dice, StepSpec& spec) {
     }
     spec.node_limit = dice.of<int>({0, 2});
   }
-  const bool fp8 = dice.chance(0.3);
-  if (fp8) {
-    spec.recipe.gemm = topology::Precision::fp8_blockwise;
+  const bool narrow = dice.chance(0.3);
+  if (narrow) {
+    spec.recipe.gemm = dice.of<topology::Precision>({topology::Precision::fp8_blockwise, topology::Precision::fp8,
+                                                     topology::Precision::mxfp8, topology::Precision::nvfp4});
     spec.recipe.activation_bytes = topology::element_bytes(spec.recipe.gemm);
   }
 }
@@ -149,8 +164,10 @@ StepSpec draw(std::uint64_t number) {
       dice.of<std::string>({"llama-3-8b", "qwen3-30b-a3b", "deepseek-v2-lite", "deepseek-v3", "mixtral-8x7b",
                             "qwen3-next-80b-a3b", "nemotron-3-nano-30b-a3b", "gpt-oss-20b", "llama4-scout"}));
   shorten(spec.model, dice.of<int>({4, 8}));
-  static const topology::Cluster cluster = topology::load_cluster(root, "h100:16").value();
-  spec.cluster = cluster;
+  if (spec.model.mtp_layers > 0) spec.model.mtp_layers = dice.of<int>({0, 1, 2});
+  static const topology::Cluster boxes = topology::load_cluster(root, "h100:16").value();
+  static const topology::Cluster racks = topology::load_cluster(root, "gb200:16").value();
+  spec.cluster = dice.chance(0.8) ? boxes : racks;
   spec.seed = number;
   draw_layout(dice, spec);
   draw_work(dice, spec);
@@ -180,10 +197,67 @@ void check_tokens(const StepSpec& spec, const LoweredStep& lowered) {
   }
 }
 
+// Bytes of gradients that travel to the experts, and calls that any rank makes.
+class ExchangeSink final : public sim::Sink {
+ public:
+  void on_instruction(const sim::InstructionEvent& event) override {
+    if (event.work->name.rfind("combine.backward", 0) != 0) return;
+    for (const float rows : event.rows) bytes += event.work->payload_per_row * static_cast<double>(rows);
+  }
+  void on_step_end(std::uint64_t, int, std::span<const Ticks>) override {}
+  double bytes = 0;
+};
+
+// Every token's gradient goes once to each of its experts, in 16 bits, on every MoE layer.
+void check_bytes(const StepSpec& spec, const LoweredStep& lowered, double sent) {
+  if (lowered.layout.ep == 1) return;
+  const models::Model& m = spec.model;
+  double layers = 0;
+  for (const models::Layer& layer : m.layers) layers += layer.ffn == models::FfnKind::moe ? 1 : 0;
+  if (m.mtp_layers > 0 && models::mtp_layer(m).ffn == models::FfnKind::moe) layers += m.mtp_layers;
+  const double width = m.moe.latent > 0 ? m.moe.latent : m.hidden;
+  const double tokens = static_cast<double>(spec.workload.global_batch) * spec.workload.sequence_length;
+  const double all = layers * tokens * m.moe.top_k * width * 2;
+  if (spec.routing.drop == DropPolicy::none) {
+    CHECK(sent == Approx(all).epsilon(1e-6));
+  } else if (spec.routing.drop == DropPolicy::drop) {
+    CHECK(sent <= all * (1 + 1e-6));
+  }
+}
+
+// Transfers that share links: the contention tier, and lockstep with the delays that it found.
+void check_contended(const LoweredStep& lowered, sim::Conditions conditions) {
+  sim::RunOptions run;
+  const auto contended = sim::run_contended(lowered.program, conditions, run);
+  const auto oracle = sim::run_oracle(lowered.program, conditions, run);
+  REQUIRE(contended.ok());
+  REQUIRE(oracle.ok());
+  CHECK(contended->result.last_step() > 0);
+  const auto alone = sim::run_lockstep(lowered.program, conditions, run);
+  REQUIRE(alone.ok());
+  CHECK(contended->result.last_step() >= alone->last_step());
+  conditions.delays = &contended->delays;
+  sim::RecordOptions options;
+  options.critical_path = false;
+  const auto report = sim::record_step(lowered.program, conditions, options);
+  REQUIRE(report.ok());
+  CHECK(report->memory.returns_to_level);
+}
+
+void check_report(const sim::StepReport& report) {
+  CHECK(report.memory.returns_to_level);
+  CHECK(report.memory.bytes > 0);
+  for (const auto& [part, bytes] : report.memory.by_part) CHECK(bytes > 0);
+  for (const auto& partition : report.by_rank) {
+    Ticks sum = 0;
+    for (const Ticks t : partition) sum += t;
+    CHECK(sum == report.duration);
+  }
+  for (const auto& c : report.communication) CHECK((c.payload_bytes >= 0 && c.wire_bytes >= 0));
+}
+
 // True if it ran; false if it was refused.
-bool run_case(std::uint64_t number) {
-  const StepSpec spec = draw(number);
-  INFO("case " << number << ": " << shown(spec));
+bool runs(const StepSpec& spec) {
   const auto lowered = lower(spec);
   if (!lowered) {
     for (const Error& e : lowered.errors()) {
@@ -198,33 +272,39 @@ bool run_case(std::uint64_t number) {
   conditions.seed = spec.seed;
   conditions.slow_by_rank = slow;
   conditions.loads = lowered->routing.get();
+  if (sim::shares_links(lowered->program)) {
+    check_contended(*lowered, conditions);
+    return true;
+  }
   sim::RecordOptions options;
   options.step = 1;
   options.critical_path = false;
   const auto report = sim::record_step(lowered->program, conditions, options);
   REQUIRE(report.ok());
+  ExchangeSink exchanges;
   sim::RunOptions run;
   run.steps = 2;
+  run.sink = &exchanges;
   const auto lockstep = sim::run_lockstep(lowered->program, conditions, run);
+  run.sink = nullptr;
   const auto oracle = sim::run_oracle(lowered->program, conditions, run);
   REQUIRE(lockstep.ok());
   REQUIRE(oracle.ok());
   CHECK(lockstep->last_step() == oracle->last_step());
   CHECK(report->duration == oracle->last_step());
-  CHECK(report->memory.returns_to_level);
-  CHECK(report->memory.bytes > 0);
-  for (const auto& [part, bytes] : report->memory.by_part) CHECK(bytes > 0);
-  for (const auto& partition : report->by_rank) {
-    Ticks sum = 0;
-    for (const Ticks t : partition) sum += t;
-    CHECK(sum == report->duration);
-  }
-  for (const auto& c : report->communication) CHECK((c.payload_bytes >= 0 && c.wire_bytes >= 0));
+  check_report(*report);
   check_tokens(spec, *lowered);
+  check_bytes(spec, *lowered, exchanges.bytes);
   const auto early = testing::dependency_faults(*lowered, conditions);
   INFO((early.empty() ? std::string() : early.front()));
   CHECK(early.empty());
   return true;
+}
+
+bool run_case(std::uint64_t number) {
+  const StepSpec spec = draw(number);
+  INFO("case " << number << ": " << shown(spec));
+  return runs(spec);
 }
 
 void walk(std::uint64_t first, std::uint64_t count, double least_run) {
@@ -236,6 +316,69 @@ void walk(std::uint64_t first, std::uint64_t count, double least_run) {
 
 }  // namespace
 
-TEST_CASE("300 random layouts run or are refused with a reason") { walk(0, 300, 0.3); }
+TEST_CASE("300 random layouts run or are refused with a reason") { walk(0, 300, 0.5); }
 
-TEST_CASE("5000 random layouts run or are refused with a reason", "[.][slow]") { walk(10'000, 5'000, 0.3); }
+TEST_CASE("10000 random layouts run or are refused with a reason", "[.][slow]") { walk(10'000, 10'000, 0.5); }
+
+namespace {
+
+// The product of schedule, sharding, context parallelism, dispatcher and recomputation on one small model.
+struct Product {
+  static constexpr int shardings = 5, cp_kinds = 4, dispatchers = 4, recomputes = 3;
+  static int size() { return static_cast<int>(schedules().size()) * shardings * cp_kinds * dispatchers * recomputes; }
+
+  static StepSpec at(int index) {
+    const auto digit = [&index](int base) {
+      const int d = index % base;
+      index /= base;
+      return d;
+    };
+    StepSpec spec;
+    spec.model = catalogue_model("deepseek-v2-lite");
+    shorten(spec.model, 8);
+    static const topology::Cluster cluster = topology::load_cluster(root, "h100:16").value();
+    spec.cluster = cluster;
+    spec.software = profile("megatron-core-2025");
+    spec.recompute.mode = static_cast<RecomputeMode>(digit(recomputes));
+    if (spec.recompute.mode == RecomputeMode::selective)
+      spec.recompute.modules = {"core_attn", "mla_up_proj", "layernorm", "moe_act", "shared_experts"};
+    spec.runtime.dispatcher = static_cast<topology::Dispatcher>(digit(dispatchers));
+    spec.cp_kind = static_cast<CpKind>(digit(cp_kinds));
+    spec.sharding = static_cast<Sharding>(digit(shardings));
+    spec.shard_group = spec.sharding == Sharding::hsdp ? 2 : 0;
+    spec.schedule = schedules()[static_cast<std::size_t>(index)].kind;
+    spec.degrees.pp = 2;
+    spec.degrees.cp = 2;
+    spec.degrees.ep = 4;
+    spec.degrees.vpp = spec.schedule == ScheduleKind::interleaved ? 2 : 1;
+    spec.workload.sequence_length = 256;
+    spec.workload.global_batch = 4 * 4;
+    return spec;
+  }
+};
+
+void check_product(int step) {
+  int ran = 0;
+  int refused = 0;
+  for (int i = 0; i < Product::size(); i += step) {
+    const StepSpec spec = Product::at(i);
+    INFO("combination " << i << ": " << shown(spec) << " cp kind " << static_cast<int>(spec.cp_kind) << " dispatcher "
+                        << static_cast<int>(spec.runtime.dispatcher));
+    const bool possible =
+        spec.schedule != ScheduleKind::dualpipe || spec.sharding == Sharding::none || spec.sharding == Sharding::zero1;
+    CHECK(runs(spec) == possible);
+    (possible ? ran : refused) += 1;
+  }
+  WARN(ran << " combinations run; " << refused << " (two copies of the parameters, sharded) are refused");
+}
+
+}  // namespace
+
+// The step is prime to the number of each choice, so that any two choices meet.
+TEST_CASE("schedule, sharding, context parallelism, dispatcher and recomputation combine, any two of them") {
+  check_product(17);
+}
+
+TEST_CASE("schedule, sharding, context parallelism, dispatcher and recomputation combine, all of them", "[.][slow]") {
+  check_product(1);
+}
