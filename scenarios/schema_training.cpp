@@ -152,6 +152,12 @@ void read_skew(Draft& draft, JsonFields& fields) {
   routing.histogram = std::move(skew->histogram);
   draft.histogram_given = routing.kind == parallelism::SkewKind::histogram;
   draft.skew = *text;
+  if (*text == "aux-loss-free") {
+    draft.assume(
+        fmt::format("routing.skew aux-loss-free: the fullest expert 4 % above the mean over a step (zipf:{:.4f}), "
+                    "and the chance of each microbatch",
+                    routing.parameter));
+  }
 }
 
 void read_capacity(Draft& draft, JsonFields& fields) {

@@ -78,7 +78,13 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   RowResult row;
   row.assumed = mapped->assumed;
   if (!forecast->memory.fits) {
-    row.assumed.push_back("by the memory account it does not fit this way, and it ran: the account is too high here");
+    const bool open = std::any_of(mapped->alternatives.begin(), mapped->alternatives.end(),
+                                  [](const Alternative& a) { return a.field == "recompute"; });
+    row.assumed.push_back(
+        open
+            ? "by the memory account it does not fit without recomputation, of which the row says nothing: it ran with "
+              "some, or the account is too high here"
+            : "by the memory account it does not fit this way, and it ran: the account is too high here");
   }
   row.id = run.id;
   row.family = run.text("family");

@@ -400,6 +400,14 @@ TEST_CASE("Skews by name") {
   CHECK(parse_skew("zipf:0.3", 8)->kind == SkewKind::zipf);
   CHECK(parse_skew("zipf:0.3", 8)->parameter == 0.3);
   CHECK(parse_skew("dirichlet:10", 8)->parameter == 10);
+  for (const int experts : {8, 128, 256}) {
+    const auto mild = parse_skew("aux-loss-free", experts);
+    REQUIRE(mild.ok());
+    CHECK(mild->kind == SkewKind::zipf);
+    double sum = 0;
+    for (int r = 1; r <= experts; ++r) sum += std::pow(r, -mild->parameter);
+    CHECK(experts / sum == Approx(1.04).epsilon(1e-6));
+  }
   for (const char* bad : {"zipf", "zipf:", "zipf:x", "zipf:-1", "zipf:nan", "zipf:inf", "zipf:1e9", "zipf:0.3 ",
                           "dirichlet:0", "dirichlet:-3", "dirichlet:1e300"}) {
     CHECK(has(messages(parse_skew(bad, 8)), "must be"));
