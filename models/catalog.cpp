@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/file_cache.h"
+
 namespace stepcast::models {
 namespace {
 
@@ -29,7 +31,7 @@ Result<std::vector<std::string>> names(const std::filesystem::path& root) {
   return found;
 }
 
-Result<JsonDocument> read_entry(const std::filesystem::path& root, const std::string& name) {
+Result<JsonDocument> read_named(const std::filesystem::path& root, const std::string& name) {
   const auto known = names(root);
   if (!known) return known.errors();
   if (!std::binary_search(known->begin(), known->end(), name)) {
@@ -38,6 +40,11 @@ Result<JsonDocument> read_entry(const std::filesystem::path& root, const std::st
                                   known->size(), suggestion(name, *known)));
   }
   return read_json_file(folder(root) / (name + ".json"));
+}
+
+Result<JsonDocument> read_entry(const std::filesystem::path& root, const std::string& name) {
+  static FileCache<JsonDocument> cache;
+  return cache.get(folder(root) / (name + ".json"), name, [&] { return read_named(root, name); });
 }
 
 }  // namespace
@@ -65,9 +72,12 @@ Result<std::vector<CatalogEntry>> list_models(const std::filesystem::path& catal
 }
 
 Result<Model> load_model(const std::filesystem::path& catalog_root, const std::string& name) {
-  const auto document = read_entry(catalog_root, name);
-  if (!document) return document.errors();
-  return parse_model(*document, document->root, "");
+  static FileCache<Model> cache;
+  return cache.get(folder(catalog_root) / (name + ".json"), name, [&]() -> Result<Model> {
+    const auto document = read_named(catalog_root, name);
+    if (!document) return document.errors();
+    return parse_model(*document, document->root, "");
+  });
 }
 
 Result<Model> load_model(const std::filesystem::path& catalog_root, const std::string& name, const Json& overrides) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/file_cache.h"
 #include "sim/base/json_reader.h"
 
 namespace stepcast::parallelism {
@@ -249,8 +250,12 @@ Entry read_entry(const JsonDocument& document, const Json& value, const std::str
   return entry;
 }
 
+std::filesystem::path catalog_path(const std::filesystem::path& catalog_root) {
+  return catalog_root / "parallelism" / "catalog" / "software.json";
+}
+
 Result<Catalog> read_catalog(const std::filesystem::path& catalog_root) {
-  auto document = read_json_file(catalog_root / "parallelism" / "catalog" / "software.json");
+  auto document = read_json_file(catalog_path(catalog_root));
   if (!document) return document.errors();
   Catalog catalog{std::move(*document), {}};
   Errors errors;
@@ -340,7 +345,9 @@ Result<std::vector<std::string>> list_software(const std::filesystem::path& cata
   return names;
 }
 
-Result<SoftwareProfile> load_software(const std::filesystem::path& catalog_root, const std::string& name) {
+namespace {
+
+Result<SoftwareProfile> read_profile(const std::filesystem::path& catalog_root, const std::string& name) {
   const auto catalog = read_catalog(catalog_root);
   if (!catalog) return catalog.errors();
   const Entry* entry = catalog->find(name);
@@ -355,6 +362,13 @@ Result<SoftwareProfile> load_software(const std::filesystem::path& catalog_root,
   profile.summary = entry->summary;
   if (auto status = inherit(*catalog, *entry, profile, 0); !status) return status.errors();
   return profile;
+}
+
+}  // namespace
+
+Result<SoftwareProfile> load_software(const std::filesystem::path& catalog_root, const std::string& name) {
+  static FileCache<SoftwareProfile> cache;
+  return cache.get(catalog_path(catalog_root), name, [&] { return read_profile(catalog_root, name); });
 }
 
 void read_software_values(JsonFields& fields, const std::string& source, SoftwareProfile& profile) {

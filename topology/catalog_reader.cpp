@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/file_cache.h"
+
 namespace stepcast::topology {
 
 namespace {
@@ -120,7 +122,9 @@ std::map<std::string, Constant> CatalogReader::constants(const std::string& poin
   return read;
 }
 
-Result<std::vector<std::string>> catalog_names(const std::filesystem::path& folder) {
+namespace {
+
+Result<std::vector<std::string>> list_names(const std::filesystem::path& folder) {
   std::error_code error;
   std::vector<std::string> names;
   std::filesystem::directory_iterator at(folder, error);
@@ -133,6 +137,13 @@ Result<std::vector<std::string>> catalog_names(const std::filesystem::path& fold
   }
   std::ranges::sort(names);
   return names;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> catalog_names(const std::filesystem::path& folder) {
+  static FileCache<std::vector<std::string>> cache;
+  return cache.get(folder, "", [&] { return list_names(folder); });
 }
 
 Result<std::filesystem::path> catalog_file(const std::filesystem::path& folder, const std::string& name,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/file_cache.h"
 #include "topology/cluster_network.h"
 
 namespace stepcast::topology {
@@ -25,10 +26,8 @@ struct PresetFile {
   std::map<std::string, Constant> constants;
 };
 
-Result<PresetFile> read_preset(const fs::path& root, const std::string& preset) {
-  const auto file = catalog_file(root / "topology/catalog/clusters", preset, "cluster preset");
-  if (!file) return file.errors();
-  const auto document = read_json_file(*file);
+Result<PresetFile> parse_preset(const fs::path& file, const std::string& preset) {
+  const auto document = read_json_file(file);
   if (!document) return document.errors();
   CatalogReader reader(*document);
   reader.object("", {"name", "summary", "device", "constants"}, {"usual_box", "rail_optimised", "pxn", "routing"});
@@ -44,6 +43,13 @@ Result<PresetFile> read_preset(const fs::path& root, const std::string& preset) 
   read.constants = reader.constants("/constants", network_keys());
   if (!reader.errors().empty()) return reader.errors();
   return read;
+}
+
+Result<PresetFile> read_preset(const fs::path& root, const std::string& preset) {
+  const auto file = catalog_file(root / "topology/catalog/clusters", preset, "cluster preset");
+  if (!file) return file.errors();
+  static FileCache<PresetFile> cache;
+  return cache.get(*file, preset, [&] { return parse_preset(*file, preset); });
 }
 
 // Box numbers come from the device, network numbers from the generic fabric; the preset's own win.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/file_cache.h"
 #include "topology/catalog_reader.h"
 #include "topology/device_constants.h"
 
@@ -280,12 +281,24 @@ Result<std::vector<std::string>> list_devices(const std::filesystem::path& catal
   return catalog_names(catalog_root / "topology/catalog/devices");
 }
 
+namespace {
+
+Result<JsonDocument> device_document(const std::filesystem::path& file) {
+  static FileCache<JsonDocument> cache;
+  return cache.get(file, "", [&] { return read_json_file(file); });
+}
+
+}  // namespace
+
 Result<Device> load_device(const std::filesystem::path& catalog_root, const std::string& device) {
   const auto file = catalog_file(catalog_root / "topology/catalog/devices", device, "device");
   if (!file) return file.errors();
-  const auto document = read_json_file(*file);
-  if (!document) return document.errors();
-  return read_device(*document, device);
+  static FileCache<Device> cache;
+  return cache.get(*file, device, [&]() -> Result<Device> {
+    const auto document = device_document(*file);
+    if (!document) return document.errors();
+    return read_device(*document, device);
+  });
 }
 
 Result<Device> load_device(const std::filesystem::path& catalog_root, const std::string& device,
@@ -293,9 +306,9 @@ Result<Device> load_device(const std::filesystem::path& catalog_root, const std:
   if (constants.empty()) return load_device(catalog_root, device);
   const auto file = catalog_file(catalog_root / "topology/catalog/devices", device, "device");
   if (!file) return file.errors();
-  auto document = read_json_file(*file);
+  auto document = device_document(*file);
   if (!document) return document.errors();
-  auto before = read_device(*document, device);
+  auto before = load_device(catalog_root, device);
   if (!before) return before;
   Errors errors;
   for (const auto& [key, value] : constants) {

@@ -148,7 +148,7 @@ std::vector<Outcome> outcomes_of(const PlanResult& r) {
                    std::string("/counts/refused/") + plan::name(refusal), c.refused[i], "k-bubble"});
   }
   all.push_back({"bound above what was found", "/counts/pruned", c.pruned, "k-kernels2"});
-  all.push_back({"simulated, all ranks", "/counts/simulated", c.simulated, "k-kernels"});
+  all.push_back({"simulated exactly", "/counts/simulated", c.simulated, "k-kernels"});
   if (c.out_of_memory > 0) all.push_back({"survivors out of memory", "", c.out_of_memory, "k-more"});
   if (c.failed > 0) all.push_back({"refused by the lowering", "/counts/failed", c.failed, "k-more"});
   return all;
@@ -178,7 +178,7 @@ Chart counts_chart(const PlanResult& r) {
                           false});
   }
   chart.description = fmt::format(
-      "{} points enumerated, {} valid, {} simulated with all ranks. Valid points that were not simulated have a lower "
+      "{} points enumerated, {} valid, {} simulated exactly. Valid points that were not simulated have a lower "
       "bound above the layouts found.",
       shown(all, Unit::count), shown(static_cast<double>(r.counts.valid), Unit::count),
       shown(static_cast<double>(r.counts.simulated), Unit::count));

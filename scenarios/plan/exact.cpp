@@ -14,11 +14,9 @@
 namespace stepcast::scenarios::plan {
 namespace {
 
-MemoryAccount memory_of(const parallelism::StepSpec& spec, const parallelism::LoweredStep& lowered,
-                        const SampleConditions& met) {
+MemoryAccount memory_of(const parallelism::StepSpec& spec, const sim::Program& program, const SampleConditions& met) {
   const sim::Conditions& conditions = met.conditions();
   const std::uint64_t step = met.reported_step();
-  const sim::Program& program = lowered.program;
   sim::MemoryRecorder memory(program);
   std::vector<float> rows;
   std::vector<Ticks> no_time;
@@ -66,14 +64,16 @@ Result<double> seconds_of(const sim::Program& program, const SampleConditions& m
 
 }  // namespace
 
-Result<Exact> simulate_layout(const parallelism::StepSpec& spec, double memory_limit) {
+Result<Exact> simulate_layout(const parallelism::StepSpec& spec, double memory_limit, bool representative) {
   const auto lowered = parallelism::lower(spec);
   if (!lowered) return lowered.errors();
-  const SampleConditions met(spec, *lowered, lowered->routing.get(), 0);
+  Simulated simulated;
+  choose_program(spec, *lowered, representative, simulated);
+  const SampleConditions met(spec, *lowered, simulated.loads, 0);
   Exact exact;
-  exact.memory = memory_of(spec, *lowered, met);
+  exact.memory = memory_of(spec, *simulated.program, met);
   if (exact.memory.peak_bytes > memory_limit) return exact;
-  const auto seconds = seconds_of(lowered->program, met, 0);
+  const auto seconds = seconds_of(*simulated.program, met, 0);
   if (!seconds) return seconds.errors();
   exact.seconds = *seconds;
   return exact;
@@ -82,15 +82,18 @@ Result<Exact> simulate_layout(const parallelism::StepSpec& spec, double memory_l
 Result<double> mean_seconds(const parallelism::StepSpec& spec, int steps) {
   const auto lowered = parallelism::lower(spec);
   if (!lowered) return lowered.errors();
+  Simulated simulated;
+  choose_program(spec, *lowered, true, simulated);
+  const int n = simulated.representative ? 1 : steps;  // without anything random all sampled steps are one
   double sum = 0;
-  for (int k = 0; k < steps; ++k) {
+  for (int k = 0; k < n; ++k) {
     const auto sample = static_cast<std::uint64_t>(k);
-    const SampleConditions met(spec, *lowered, lowered->routing.get(), sample);
-    const auto seconds = seconds_of(lowered->program, met, sample);
+    const SampleConditions met(spec, *lowered, simulated.loads, sample);
+    const auto seconds = seconds_of(*simulated.program, met, sample);
     if (!seconds) return seconds.errors();
     sum += *seconds;
   }
-  return sum / steps;
+  return sum / n;
 }
 
 double smallest_speed(const parallelism::StepSpec& spec) {

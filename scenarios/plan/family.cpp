@@ -124,6 +124,10 @@ bool Family::twin(const Point& p) const {
   if (p.ep == 1 && !is_first(space.dispatcher, p.dispatcher)) return true;
   if (holds_two_pieces(p.schedule) && p.vpp == 2 && std::count(space.vpp.begin(), space.vpp.end(), 1) > 0) return true;
   if (layout_->dp * layout_->cp == 1 && layout_->edp == 1 && !is_first(space.sharding, p.sharding)) return true;
+  // With a pipeline zero3 gathers and reduces once a step, as zero1 does, and holds the same unless masters are shards.
+  if (p.sharding == parallelism::Sharding::zero3 && p.pp > 1 && !base_.spec.software.fp32_parameters &&
+      std::count(space.sharding.begin(), space.sharding.end(), parallelism::Sharding::zero1) > 0)
+    return true;
   const OverlapChoice& own = space.overlap[p.overlap];
   for (std::size_t i = 0; i < p.overlap; ++i) {
     const OverlapChoice& o = space.overlap[i];

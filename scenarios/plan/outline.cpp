@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "parallelism/lower.h"
 #include "parallelism/lowering/stage.h"
@@ -21,6 +22,12 @@ using sim::Opcode;
 using sim::Stream;
 
 using List = std::vector<Instruction>;
+
+// A block's instructions, and one without length that takes what they leave to be waited for, if anything.
+struct Listed {
+  List kernels;
+  std::optional<Instruction> wait;
+};
 
 // As the lowering has it: of a kernel's gap, what remains inside a CUDA graph.
 constexpr double graphed_gap_share = 0.3;
@@ -96,8 +103,8 @@ struct Outliner::Lists {
   std::vector<models::Layer> kinds;  // of layers, by block
   double rows = 0, speed = 1;
   double launch = 0, sync = 0;
-  std::map<std::pair<int, Pass>, List> lists;
-  int receive[2] = {-1, -1}, send[2] = {-1, -1};  // works of the marks
+  std::map<std::tuple<int, Pass, bool>, Listed> lists;  // the last: of the second of two interleaved lists
+  int receive[2] = {-1, -1}, send[2] = {-1, -1};        // works of the marks
 
   Lists(const StepSpec& given, const parallelism::Layout& at, const StageGroups& g, double speed_factor)
       : spec(given),
@@ -161,7 +168,7 @@ struct Outliner::Lists {
       if (!forward) parallelism::lower_norm(ctx, pass, "final_norm");
     } else if (block == mtp_block) {
       ctx.layer = spec.model.layer_count() - 1;
-      ctx.load = spec.model.layers.back().ffn == models::FfnKind::moe ? 0 : -1;
+      ctx.load = models::mtp_layer(spec.model).ffn == models::FfnKind::moe ? 0 : -1;
       parallelism::lower_mtp(ctx, pass);
     } else {
       const models::Layer& layer = kinds[static_cast<std::size_t>(block - first_layer_block)];
@@ -171,21 +178,37 @@ struct Outliner::Lists {
     }
   }
 
-  // The block's kernels, the first of which waits for a message, and a last one without length that takes what the
-  // block leaves to be waited for.
-  const List& of(int block, Pass pass) {
-    const auto key = std::make_pair(block, pass);
+  // The block's kernels, the first of which waits for a message.
+  const Listed& of(int block, Pass pass, bool second) {
+    const auto key = std::make_tuple(block, pass, second);
     const auto found = lists.find(key);
     if (found != lists.end()) return found->second;
     out.begin_body("");
+    out.second_instance(second);
     out.in_graph(spec.runtime.cuda_graphs == parallelism::CudaGraphs::full_iteration);
     out.wait_next(sim::bit(Stream::pp_receive));
     lower(block, pass);
-    OpSpec wait;
-    wait.launch = false;
-    out.compute(wait);
+    Listed listed;
+    const std::size_t own = out.instructions().size();
+    out.wait_now();
     const int body = out.end_body();
-    return lists.emplace(key, std::move(cohort.bodies[static_cast<std::size_t>(body)].instructions)).first->second;
+    listed.kernels = std::move(cohort.bodies[static_cast<std::size_t>(body)].instructions);
+    if (listed.kernels.size() > own) {
+      listed.wait = listed.kernels.back();
+      listed.kernels.pop_back();
+    }
+    return lists.emplace(key, std::move(listed)).first->second;
+  }
+
+  // After `listed`: a message leaves once compute and what the list awaits are done, then compute waits as well.
+  void append_end(List& list, const Listed& listed, int port) {
+    Instruction leave = mark(false, port);
+    if (listed.wait) {
+      leave.wait_streams = static_cast<std::uint8_t>(leave.wait_streams | listed.wait->wait_streams);
+      leave.wait_slot = listed.wait->wait_slot;
+    }
+    list.push_back(leave);
+    if (listed.wait) list.push_back(*listed.wait);
   }
 
   [[nodiscard]] double duration(const Instruction& in) const {
@@ -196,8 +219,7 @@ struct Outliner::Lists {
     return ticks / ticks_per_second * (cost.noise == sim::NoiseKind::kernel ? speed : 1);
   }
 
-  // Times of all outputs when only one input has happened, at zero. `trailing`: the last instruction of a block list
-  // comes after the message is sent.
+  // Times of all outputs when only one input has happened, at zero.
   std::array<double, ports> run(const List& list, std::size_t input, std::vector<double>& slots) const {
     std::array<double, sim::stream_count> tail;
     tail.fill(never);
@@ -285,13 +307,14 @@ const Outline& Outliner::block(int block, Pass pass) {
   const auto key = std::make_pair(block, pass);
   const auto found = outlines_.find(key);
   if (found != outlines_.end()) return found->second;
-  const List& own = lists_->of(block, pass);
+  const Listed& own = lists_->of(block, pass, false);
   List list;
-  list.reserve(own.size() + 2);
+  list.reserve(own.kernels.size() + 4);
   list.push_back(lists_->mark(true, 0));
-  list.insert(list.end(), own.begin(), own.end() - 1);
-  list.push_back(lists_->mark(false, 0));
-  list.push_back(own.back());
+  list.insert(list.end(), own.kernels.begin(), own.kernels.end());
+  // Gradients leave when their kernels are done, whatever else is awaited.
+  list.push_back(lists_->mark(false, 1));
+  lists_->append_end(list, own, 0);
   return outlines_.emplace(key, lists_->outline(list, 3)).first->second;
 }
 
@@ -299,17 +322,24 @@ Outline Outliner::pair(const std::vector<int>& forward, const std::vector<int>& 
   const auto joined = [&](const std::vector<int>& blocks, Pass pass, int port) {
     List list;
     list.push_back(lists_->mark(true, port));
-    for (const int b : blocks) {
-      const List& own = lists_->of(b, pass);
-      list.insert(list.end(), own.begin(), own.end());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const Listed& own = lists_->of(blocks[i], pass, port == 1);
+      list.insert(list.end(), own.kernels.begin(), own.kernels.end());
+      if (i + 1 == blocks.size()) {
+        lists_->append_end(list, own, port);
+      } else if (own.wait) {
+        list.push_back(*own.wait);
+      }
     }
-    // What the last block leaves to be waited for goes to kernels elsewhere in the interleaved body.
-    if (list.size() > 1) list.pop_back();
-    list.push_back(lists_->mark(false, port));
+    if (blocks.empty()) list.push_back(lists_->mark(false, port));
+    for (Instruction& in : list) {
+      if (port == 1) in.flags |= sim::flag_second_instance;
+    }
     return list;
   };
   const List ahead = joined(forward, Pass::forward, 0);
-  return lists_->outline(parallelism::interleave(ahead, joined(backward, Pass::backward, 1)), ports);
+  const List behind = joined(backward, Pass::backward, 1);
+  return lists_->outline(parallelism::separate_waits(parallelism::interleave(ahead, behind), lists_->out), ports);
 }
 
 }  // namespace stepcast::scenarios::plan

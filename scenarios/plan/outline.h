@@ -69,6 +69,7 @@ class Outliner {
            double speed);
   ~Outliner();
 
+  // Its second message out is the moment at which its gradients may leave.
   [[nodiscard]] const Outline& block(int block, parallelism::Pass pass);
   // A forward through the blocks beside a backward through the others, as paired schedules run them.
   [[nodiscard]] Outline pair(const std::vector<int>& forward, const std::vector<int>& backward);

@@ -91,7 +91,7 @@ std::string counts_text(const PlanResult& r) {
   out += fmt::format("  {:>12} could not win: their bound is above what was found\n", c.pruned);
   if (c.out_of_memory > 0) out += fmt::format("  {:>12} survivors out of memory\n", c.out_of_memory);
   if (c.failed > 0) out += fmt::format("  {:>12} survivors refused by the lowering\n", c.failed);
-  out += fmt::format("  {:>12} simulated, all ranks, one sampled step\n", c.simulated);
+  out += fmt::format("  {:>12} simulated exactly, one sampled step (ranks that are alike by one lane)\n", c.simulated);
   out += fmt::format("  {:.0f} layouts judged a CPU-second, {:.2f} simulated a CPU-second; {:.1f} s on {} thread{}\n",
                      per_cpu_second(static_cast<double>(c.valid), r.cost.judging_cpu_s),
                      per_cpu_second(static_cast<double>(c.simulated), r.cost.simulating_cpu_s), r.cost.wall_s,

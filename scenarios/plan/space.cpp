@@ -103,6 +103,12 @@ void read_recompute(Space& space, const StepSpec& spec, const std::vector<std::s
       add_recompute(space, none);
     } else if (text == "full") {
       add_recompute(space, full);
+    } else if (text == "scenario" && spec.recompute.mode == parallelism::RecomputeMode::full &&
+               spec.recompute.method == "block" && spec.recompute.block_layers > 0) {
+      errors.push_back(make_error(ErrorCode::usage,
+                                  "the scenario repeats some layers of a stage only (method block), which is not "
+                                  "searched; allowed are none, full, selective and selective:MODULE+MODULE",
+                                  "--recompute"));
     } else if (text == "scenario") {
       add_recompute(space, spec.recompute);
     } else if (text == "selective") {
@@ -262,6 +268,7 @@ void apply(const Space& space, const Point& p, StepSpec& spec) {
   } else if (spec.shard_group == 0) {
     spec.shard_group = spec.cluster.nvlink_domain;
   }
+  spec.reshard_after_forward = p.pp == 1;  // as the loader has it where the scenario does not say
   spec.sequence_parallel = p.tp > 1 && space.sequence_parallel;
   spec.recompute = space.recompute[p.recompute].value;
   spec.runtime.dispatcher = p.dispatcher;
@@ -290,6 +297,7 @@ std::vector<std::string> settings(const Space& space, const Point& p) {
       "parallelism.schedule_group=null",
       "parallelism.stage_layers=null",
       "parallelism.pipeline_layout=null",
+      "parallelism.reshard_after_forward=null",
       fmt::format("parallelism.schedule={}", parallelism::info(p.schedule).name),
       fmt::format("parallelism.sharding={}", sharding_names()[static_cast<std::size_t>(p.sharding)]),
       fmt::format("parallelism.sequence_parallel={}", p.tp > 1 && space.sequence_parallel),

@@ -18,7 +18,11 @@ using topology::Collective;
 // Megatron-Core's default bucket, as the lowering has it.
 constexpr double default_bucket_parameters = 40e6;
 
-bool every_pass(const StepSpec& spec) { return spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp; }
+constexpr double bf16_bytes = 2;
+constexpr double fp32_bytes = 4;
+
+bool fully_sharded(const StepSpec& spec) { return spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp; }
+bool every_pass(const StepSpec& spec) { return fully_sharded(spec) && spec.reshard_after_forward; }
 bool every_microbatch(const StepSpec& spec) { return every_pass(spec) || spec.sharding == Sharding::zero2; }
 bool shards_optimizer(const StepSpec& spec) { return spec.sharding != Sharding::none; }
 
@@ -29,12 +33,13 @@ double padded_vocabulary(const StepSpec& spec, const parallelism::Layout& layout
 
 double move_seconds(const StepSpec& spec, const CommGroup& group, Collective kind, double bytes) {
   if (group.index < 0 || bytes <= 0) return 0;
-  return topology::collective_time(spec.cluster, kind, Bytes(bytes), group.span, group.cross_domain).time.value;
+  const BytesPerSecond rate = group.cross_domain * spec.software.dp_network_share;
+  return topology::collective_time(spec.cluster, kind, Bytes(bytes), group.span, rate).time.value;
 }
 
 double gather_seconds(const StateRequest& r, const StageGroups& g, double dense, double experts) {
   const double width = r.spec.recipe.parameter_bytes;
-  return move_seconds(r.spec, every_pass(r.spec) ? g.shard : g.dp, Collective::all_gather, dense * width) +
+  return move_seconds(r.spec, g.shard, Collective::all_gather, dense * width) +
          move_seconds(r.spec, g.edp, Collective::all_gather, experts * width);
 }
 
@@ -79,6 +84,8 @@ double update_seconds(const StateRequest& r, double owned) {
 
 struct Weights {
   double dense = 0, experts = 0, quantised = 0;
+  double root = 0;     // embedding and head
+  double largest = 0;  // other block
   [[nodiscard]] double total() const { return dense + experts; }
 };
 
@@ -89,33 +96,51 @@ Weights weigh(const StateRequest& r, std::size_t rank) {
     w.dense += sum(p.dense);
     w.experts += sum(p.experts);
     for (std::size_t b = 0; b < p.dense.size(); ++b) {
-      if (p.quantised[b]) w.quantised += p.dense[b] + p.experts[b];
+      const double block = p.dense[b] + p.experts[b];
+      if (p.quantised[b]) w.quantised += block;
+      if (p.root[b]) {
+        w.root += block;
+      } else {
+        w.largest = std::max(w.largest, block);
+      }
     }
   }
   return w;
 }
 
-// At least what the lowering holds: buffers of gathers and reductions are left out, and where a profile keeps FP32
-// shards the BF16 copy that they replace.
+// As parallelism/lowering/stage_memory.cpp has it, less what it holds for Transformer Engine's placeholder gradients.
 double static_bytes(const StepSpec& spec, const Weights& w, double owned) {
   const auto& recipe = spec.recipe;
-  const bool fp32 = spec.software.fp32_parameters;
-  const double kept = every_pass(spec) ? owned : w.total();
-  const double narrow = fp32 ? 0 : 2 * topology::element_bytes(recipe.gemm) * w.quantised;
-  double bytes = fp32 && every_pass(spec) ? 0 : kept * recipe.parameter_bytes;
-  bytes += narrow * kept / std::max(1.0, w.total());
+  const auto& software = spec.software;
+  const bool each = every_pass(spec);
+  const bool fp32 = software.fp32_parameters && fully_sharded(spec);
+  const double kept = each ? owned : w.total();
+  const double narrow = 2 * topology::element_bytes(recipe.gemm);
+  double bytes = fp32 ? owned * fp32_bytes
+                      : kept * recipe.parameter_bytes + narrow * w.quantised * kept / std::max(1.0, w.total());
   bytes += (every_microbatch(spec) ? owned : w.total()) * recipe.gradient_bytes;
-  bytes += spec.offload.optimizer ? 0 : owned * recipe.optimizer_bytes;
-  return bytes + spec.software.context_bytes;
+  if (software.bf16_gradients_stay && recipe.gradient_bytes > bf16_bytes) bytes += w.total() * bf16_bytes;
+  if (fp32 && !each) bytes += owned * recipe.gradient_bytes;
+  if (!spec.offload.optimizer) bytes += owned * (recipe.optimizer_bytes - (fp32 ? fp32_bytes : 0));
+  if (each) {
+    const double ahead = w.largest * (1 + spec.overlap.prefetch);
+    bytes += (fp32 ? w.root + ahead : std::max(w.root, ahead)) * recipe.parameter_bytes;
+    if (fp32 && w.quantised > 0) bytes += narrow * w.largest;
+    bytes += w.largest * (bf16_bytes + recipe.reduce_bytes) + (fp32 ? w.root * bf16_bytes : 0);
+  } else if (fp32) {
+    bytes += w.total() * recipe.parameter_bytes;
+  }
+  if (software.fp32_gradient_copy && recipe.gradient_bytes < fp32_bytes) bytes += owned * fp32_bytes;
+  return bytes + software.bucket_bytes + software.context_bytes;
 }
 
 RankState rank_state(const StateRequest& r, std::size_t rank) {
   const StepSpec& spec = r.spec;
   const StageGroups& g = r.groups.kinds[static_cast<std::size_t>(r.groups.kind_of_stage[rank])];
   const Weights w = weigh(r, rank);
-  const int shards = (every_pass(spec) ? g.shard.size : g.dp.size) * r.parameter_copies;
+  const double copies = r.parameter_copies;
   const double owned =
-      shards_optimizer(spec) ? w.dense / shards + w.experts / (g.edp.size * r.parameter_copies) : w.total();
+      shards_optimizer(spec) ? w.dense / (g.shard.size * copies) + w.experts / (g.edp.size * copies) : w.total();
   RankState state;
   state.update = update_seconds(r, owned);
   state.static_bytes = static_bytes(spec, w, owned);
@@ -163,9 +188,8 @@ double bucket_parameters(const StepSpec& spec) {
 double reduce_seconds(const StateRequest& r, const StageGroups& g, double dense, double experts) {
   const double width = r.spec.recipe.reduce_bytes;
   const Collective kind = shards_optimizer(r.spec) ? Collective::reduce_scatter : Collective::all_reduce;
-  double t = move_seconds(r.spec, every_pass(r.spec) ? g.shard : g.dp, kind, dense * width);
-  if (every_pass(r.spec) && g.replica.index >= 0)
-    t += move_seconds(r.spec, g.replica, Collective::all_reduce, dense * width / g.shard.size);
+  double t = move_seconds(r.spec, g.shard, kind, dense * width);
+  if (g.replica.index >= 0) t += move_seconds(r.spec, g.replica, Collective::all_reduce, dense * width / g.shard.size);
   return t + move_seconds(r.spec, g.edp, kind, experts * width);
 }
 
@@ -175,20 +199,22 @@ std::vector<PieceBlocks> piece_blocks(const StepSpec& spec, const parallelism::L
   const bool quantised = spec.recipe.gemm != topology::Precision::bf16 && spec.recipe.gemm != topology::Precision::fp16;
   const double hidden = spec.model.hidden;
   const double vocabulary = padded_vocabulary(spec, layout) * hidden / layout.tp;
+  const double positions = spec.model.learned_positions ? spec.model.max_positions * hidden : 0;
   std::vector<PieceBlocks> pieces;
   for (const parallelism::StageContent& content : split.pieces) {
     PieceBlocks p;
-    const auto add = [&p](double dense, double experts, bool narrow) {
+    const auto add = [&p](double dense, double experts, bool narrow, bool root) {
       p.dense.push_back(dense);
       p.experts.push_back(experts);
       p.quantised.push_back(narrow);
+      p.root.push_back(root);
       return static_cast<int>(p.dense.size()) - 1;
     };
     const auto layer = [&](const models::LayerParameters& l) {
       return add((l.attention_tp + l.mlp_tp) / layout.tp + l.replicated, l.routed_experts / (layout.ep * layout.etp),
-                 quantised);
+                 quantised, false);
     };
-    if (content.embedding) p.items.push_back({embedding_block, add(vocabulary, 0, false)});
+    if (content.embedding) p.items.push_back({embedding_block, add(vocabulary + positions, 0, false, true)});
     for (int i = 0; i < content.layers; ++i) {
       const int index = content.first_layer + i;
       p.items.push_back(
@@ -202,7 +228,7 @@ std::vector<PieceBlocks> piece_blocks(const StepSpec& spec, const parallelism::L
     if (content.loss) {
       const bool shares = spec.model.tied_embeddings && content.embedding;
       p.items.push_back(
-          {head_block, add((shares ? 0 : vocabulary) + models::final_norm_parameters(spec.model), 0, false)});
+          {head_block, add((shares ? 0 : vocabulary) + models::final_norm_parameters(spec.model), 0, false, true)});
     }
     p.items.insert(p.items.end(), mtp.begin(), mtp.end());
     for (const auto& item : p.items) p.blocks.push_back(item.block);

@@ -20,7 +20,7 @@ struct PieceBlocks {
   std::vector<Item> items;
   std::vector<int> blocks;             // the items' blocks
   std::vector<double> dense, experts;  // parameters on one rank, in gather order
-  std::vector<bool> quantised;
+  std::vector<bool> quantised, root;   // root: embedding and head
 };
 
 [[nodiscard]] std::vector<PieceBlocks> piece_blocks(const parallelism::StepSpec& spec,
