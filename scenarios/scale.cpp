@@ -78,6 +78,9 @@ Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& opt
   if (!own) return own.errors();
   const double batch_per_device = static_cast<double>(own->spec.workload.global_batch) / own->spec.cluster.devices;
 
+  ForecastOptions forecasting = options.forecast;
+  forecasting.representative = true;  // where ranks are alike one lane a stage gives the same ticks
+
   ScaleCurve curve;
   curve.kind = options.kind;
   std::optional<ScaleMarks> before;
@@ -95,7 +98,7 @@ Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& opt
         options.kind == ScaleKind::weak ? std::round(batch_per_device * devices) : own->spec.workload.global_batch;
     sized.sets.push_back(fmt::format("workload.global_batch={}", static_cast<long long>(point.global_batch)));
     const auto scenario = load_scenario(sized);
-    auto result = scenario ? forecast(*scenario, options.forecast) : Result<Forecast>(scenario.errors());
+    auto result = scenario ? forecast(*scenario, forecasting) : Result<Forecast>(scenario.errors());
     if (result) {
       point.feasible = true;
       point.step_time_s = result->step_time.mean_s;

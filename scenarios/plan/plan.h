@@ -2,7 +2,7 @@
 //
 // Searches the product of the axes (space.h) exactly: layouts are dropped only by
 // bounds that are never above the simulated step (outline.h), survivors are
-// simulated with all ranks on the same seed. During the search a layout is
+// simulated exactly on the same seed. During the search a layout is
 // simulated for one sampled step; the ranking that comes out is then simulated for
 // as many as the scenario asks.
 #pragma once
