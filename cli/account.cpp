@@ -240,6 +240,7 @@ const Command account_command = {
     "",
     0,
     add_options,
-    run};
+    run,
+    false};
 
 }  // namespace stepcast::cli

@@ -203,6 +203,7 @@ const Command calibrate_command = {
     "runs",
     -1,
     add_options,
-    run};
+    run,
+    false};
 
 }  // namespace stepcast::cli

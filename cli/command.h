@@ -56,6 +56,7 @@ struct Command {
   int max_positional;                        // -1: any number
   void (*add_options)(boost::program_options::options_description& options);
   Result<Output> (*run)(const Invocation& invocation);
+  bool reads_sets = true;  // false: the command has no scenario, and --set is an error
 };
 
 // All commands, in the order of `stepcast --help`.

@@ -55,6 +55,7 @@ const Command compare_command = {
     "results",
     2,
     add_options,
-    run};
+    run,
+    false};
 
 }  // namespace stepcast::cli

@@ -174,6 +174,7 @@ const Command completion_command = {"completion",
                                     "shell",
                                     1,
                                     add_options,
-                                    run};
+                                    run,
+                                    false};
 
 }  // namespace stepcast::cli

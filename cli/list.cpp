@@ -161,6 +161,7 @@ const Command list_command = {"list",
                               "catalogue",
                               1,
                               add_options,
-                              run};
+                              run,
+                              false};
 
 }  // namespace stepcast::cli

@@ -40,7 +40,7 @@ int report(const Errors& errors) {
 }
 
 // The catalogue is looked for when the command asks for none of the usage errors first.
-Result<Globals> read_globals(Arguments& arguments) {
+Result<Globals> read_globals(const Command& command, Arguments& arguments) {
   Globals globals;
   globals.format = static_cast<Format>(arguments.choice("format", {"table", "json", "csv"}).value_or(0));
   globals.output = arguments.text("output");
@@ -54,6 +54,9 @@ Result<Globals> read_globals(Arguments& arguments) {
     if (equals == 0 || equals == std::string::npos) {
       arguments.fail("set", fmt::format("found '{}', KEY=VALUE is needed, as in parallelism.ep=32", set));
     }
+  }
+  if (!globals.sets.empty() && !command.reads_sets) {
+    arguments.fail("set", fmt::format("{} reads no scenario: it has no key to override", command.name));
   }
   if (const auto seed = arguments.integer("seed", 0, std::numeric_limits<long long>::max())) {
     globals.sets.push_back(fmt::format("seed={}", *seed));
@@ -84,7 +87,7 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
     std::fputs(help_of(command, own, global).c_str(), stdout);
     return exit_done;
   }
-  auto globals = read_globals(arguments);
+  auto globals = read_globals(command, arguments);
   if (!globals) return report(globals.errors());
   const auto file = OutputFile::open(globals->output);
   if (!file) return report(file.errors());

@@ -65,7 +65,7 @@ Result<Output> run(const Invocation&) { return Output{page()}; }
 }  // namespace
 
 const Command man_command = {
-    "man",       "", "Writes the manual page.", {"stepcast man", "stepcast man --output stepcast.1"}, "", 0,
-    add_options, run};
+    "man", "",   "Writes the manual page.", {"stepcast man", "stepcast man --output stepcast.1"}, "", 0, add_options,
+    run,   false};
 
 }  // namespace stepcast::cli

@@ -48,6 +48,7 @@ const Command merge_command = {
     sweep_positional,
     1,
     add_options,
-    run};
+    run,
+    false};
 
 }  // namespace stepcast::cli

@@ -61,6 +61,11 @@ Result<Output> run_protocol(const Invocation& invocation, const validation::Runs
 
 Result<Output> run(const Invocation& invocation) {
   Arguments& arguments = invocation.arguments;
+  for (const char* instead : {"components", "protocol"}) {
+    if (arguments.flag(instead) && !invocation.globals.sets.empty())
+      return make_error(ErrorCode::usage, fmt::format("--{} reads no scenario: it has no key to override", instead),
+                        "--set");
+  }
   if (arguments.flag("components")) return fit_report(invocation, validation::Refit::yes);
   const auto files = arguments.list("runs");
   if (files.size() != 1) {
@@ -70,6 +75,7 @@ Result<Output> run(const Invocation& invocation) {
   options.catalog_root = invocation.globals.catalog_root;
   options.ranges = !arguments.flag("no-ranges");
   options.threads = invocation.globals.threads;
+  options.sets = invocation.globals.sets;
   options.cancelled = interrupted;
   options.progress = [&](int done, int total) { invocation.progress.update("rows", done, total); };
   if (arguments.has("only")) {

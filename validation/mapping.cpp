@@ -98,6 +98,10 @@ class Mapper {
       assume("Megatron-LM of 2021 has no ZeRO-3: profile deepspeed-zero3-2021");
       name = "deepspeed-zero3-2021";
     }
+    if (name == "megatron-deepspeed-2022" && lower(run_.text("precision")) == "fp16") {
+      assume("megatron-deepspeed-2022 is the profile of its BF16 optimizer: FP16 takes megatron-deepspeed-2021");
+      name = "megatron-deepspeed-2021";
+    }
     if (!name.empty() && parallelism::load_software(root_, name).ok()) {
       out_.scenario["software"] = name;
       return;
@@ -165,6 +169,8 @@ class Mapper {
       model["learned_positions"] = true;
       model["max_positions"] = std::max(2048, run_.integer("sequence_length", 2048));
       model["layer_norm_bias"] = true;
+      model["attention_dropout"] = true;
+      assume("attention dropout not given: on, the default of Megatron's GPT");
       model["ffn_bias"] = true;
     }
     out_.scenario["model"] = model;

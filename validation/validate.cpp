@@ -35,6 +35,7 @@ Result<scenarios::Forecast> forecast_row(const MappedRun& mapped, const std::str
   request.text = with.dump();
   request.text_name = id;
   request.sets = sets;
+  request.sets.insert(request.sets.end(), validate.sets.begin(), validate.sets.end());
   request.catalog_root = validate.catalog_root;
   const auto scenario = scenarios::load_scenario(request);
   if (!scenario) return scenario.errors();
@@ -77,6 +78,7 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   if (!forecast) return refuse(forecast.errors());
   RowResult row;
   row.assumed = mapped->assumed;
+  for (const std::string& set : options.sets) row.assumed.push_back("set for every row: " + set);
   if (!forecast->memory.fits) {
     const bool open = std::any_of(mapped->alternatives.begin(), mapped->alternatives.end(),
                                   [](const Alternative& a) { return a.field == "recompute"; });

@@ -49,6 +49,7 @@ struct ValidateOptions {
   std::vector<std::string> only;       // ids; empty: all
   bool ranges = true;                  // forecast the alternatives of open fields too
   nlohmann::ordered_json calibration;  // a profile (scenarios/calibration.h) for every row; empty: none
+  std::vector<std::string> sets;  // KEY=VALUE over every row's scenario, and over the alternatives of its open fields
   int threads = 0;
   std::function<void(int done, int total)> progress;
   std::function<bool()> cancelled;

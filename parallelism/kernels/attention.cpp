@@ -54,7 +54,8 @@ double scored_pairs(const StageContext& ctx, models::AttentionKind kind) {
   return models::causal_pairs(ctx.documents, kind) / ctx.layout.cp;
 }
 
-AffineTime core_time(const StageContext& ctx, const Widths& w, double flops, double sequence, bool backward) {
+// The kernel generation of the profile on this device.
+std::string generation_of(const StageContext& ctx) {
   const auto& device = ctx.device();
   const auto& map = ctx.software().attention;
   const auto by_device = map.find(device.name);
@@ -63,21 +64,52 @@ AffineTime core_time(const StageContext& ctx, const Widths& w, double flops, dou
                            : general != map.end() ? general->second
                                                   : device.default_attention;
   if (!device.attention.contains(generation)) generation = device.default_attention;
+  return generation;
+}
+
+bool unfused(const StageContext& ctx) { return generation_of(ctx) == "unfused"; }
+
+// Two batched products forward and four backward over the whole square, masked or not, not below the 2 bytes a score
+// that each moves; then the fused scale, mask and softmax (reads and writes 2 bytes; backward reads scores and
+// gradient) and, with dropout, its kernel (reads 2, writes 2 and the mask, 1; backward the same).
+Seconds unfused_core_time(const StageContext& ctx, const Widths& w, double scores, double sequence, bool backward) {
+  const double products = backward ? 4 : 2;
+  topology::AttentionShape shape;
+  shape.flops_forward = scores * (w.qk_dim + w.v_dim) * products;
+  shape.sequence = sequence;
+  shape.head_dim = static_cast<int>(w.qk_dim);
+  const Seconds compute = topology::attention_time(ctx.device(), "unfused", shape) / ctx.software().attention_scale;
+  const Seconds traffic = topology::membound_time(ctx.device(), Bytes(2 * products * scores), products);
+  const bool dropout = ctx.model().attention_dropout;
+  const double softmax_bytes = backward ? 6 : 4;
+  const double dropout_bytes = dropout ? 5 : 0;
+  return std::max(compute, traffic) +
+         topology::membound_time(ctx.device(), Bytes((softmax_bytes + dropout_bytes) * scores), dropout ? 2 : 1);
+}
+
+// `scores`: of the whole square, all heads of the rank; what unfused kernels work on.
+AffineTime core_time(const StageContext& ctx, const Widths& w, double flops, double scores, double sequence,
+                     bool backward) {
+  const std::string generation = generation_of(ctx);
+  if (generation == "unfused") {
+    return {unfused_core_time(ctx, w, scores, sequence, backward), Seconds(0), Seconds(0)};
+  }
   topology::AttentionShape shape;
   shape.flops_forward = flops;
   shape.sequence = sequence;
   shape.head_dim = static_cast<int>(w.qk_dim);
   shape.backward = backward;
   shape.mla = ctx.model().attention.mla.has_value();
-  return {topology::attention_time(device, generation, shape) / ctx.software().attention_scale, Seconds(0), Seconds(0)};
+  return {topology::attention_time(ctx.device(), generation, shape) / ctx.software().attention_scale, Seconds(0),
+          Seconds(0)};
 }
 
-void core_kernel(StageContext& ctx, const Widths& w, const std::string& name, double flops, double sequence,
-                 bool backward, Pass pass) {
+void core_kernel(StageContext& ctx, const Widths& w, const std::string& name, double flops, double scores,
+                 double sequence, bool backward, Pass pass) {
   OpSpec op;
   op.name = name + ctx.suffix;
   op.category = pass == Pass::recompute ? Category::recompute : Category::attention;
-  op.time = core_time(ctx, w, flops, sequence, backward);
+  op.time = core_time(ctx, w, flops, scores, sequence, backward);
   // Flash attention's own recomputation of the scores costs time, by its backward level, and is not counted as work.
   op.flops = flops * (backward ? 2 : 1);
   op.layer = ctx.layer;
@@ -85,7 +117,8 @@ void core_kernel(StageContext& ctx, const Widths& w, const std::string& name, do
 }
 
 // Ring context parallelism: step i works on the block that hop i brings, while hop i+1 is under way.
-void ring_core(StageContext& ctx, const Widths& w, double flops, double sequence, Pass pass, double hop_bytes) {
+void ring_core(StageContext& ctx, const Widths& w, double flops, double scores, double sequence, Pass pass,
+               double hop_bytes) {
   const int steps = ctx.layout.cp;
   const auto t = topology::send_receive_time(ctx.spec.cluster, Bytes(hop_bytes), ctx.cp.span.inside_domain());
   const int slots[2] = {ctx.out.shared_slot("cp_hop_even"), ctx.out.shared_slot("cp_hop_odd")};
@@ -106,7 +139,7 @@ void ring_core(StageContext& ctx, const Widths& w, double flops, double sequence
       ctx.out.collective(hop);
     }
     if (step > 0) ctx.out.wait_next(0, slots[(step - 1) % 2]);
-    core_kernel(ctx, w, is_forward(pass) ? "attention_core" : "attention_core.backward", flops / steps,
+    core_kernel(ctx, w, is_forward(pass) ? "attention_core" : "attention_core.backward", flops / steps, scores / steps,
                 sequence / steps, !is_forward(pass), pass);
   }
 }
@@ -120,6 +153,7 @@ void exchange_cp(StageContext& ctx, Collective kind, const std::string& name, do
 void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pass, double sequence) {
   const Widths w = widths(ctx, kind);
   const double flops = 2 * scored_pairs(ctx, kind) * w.heads * (w.qk_dim + w.v_dim);
+  const double scores = w.heads * ctx.documents.sum_of_squares / ctx.layout.cp;
   if (ctx.model().window > 0 && (kind == models::AttentionKind::sliding || kind == models::AttentionKind::chunked)) {
     sequence = std::min<double>(sequence, ctx.model().window);  // the keys that a query sees
   }
@@ -130,12 +164,12 @@ void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pa
   const bool split = ctx.cp.index >= 0;
   switch (split ? ctx.spec.cp_kind : CpKind::all_gather) {
     case CpKind::ring:
-      ring_core(ctx, w, flops, sequence, pass, kv_bytes);
+      ring_core(ctx, w, flops, scores, sequence, pass, kv_bytes);
       return;
     case CpKind::all_gather:
       if (split)
         exchange_cp(ctx, Collective::all_gather, "cp_kv_gather", kv_bytes / (is_forward(pass) ? 1 : 2) * ctx.layout.cp);
-      core_kernel(ctx, w, name, flops, sequence / ctx.layout.cp, !is_forward(pass), pass);
+      core_kernel(ctx, w, name, flops, scores, sequence / ctx.layout.cp, !is_forward(pass), pass);
       if (split && !is_forward(pass))
         exchange_cp(ctx, Collective::reduce_scatter, "cp_kv_gradient", kv_bytes / 2 * ctx.layout.cp);
       return;
@@ -144,7 +178,7 @@ void lower_attention_core(StageContext& ctx, models::AttentionKind kind, Pass pa
       // Heads are split over the group while the sequence is whole; the mixed kind is the same inside a domain with a
       // ring across domains, of which the hops are counted here as one exchange of keys and values.
       exchange_cp(ctx, Collective::all_to_all, "cp_heads_in", is_forward(pass) ? all_bytes : out_bytes);
-      core_kernel(ctx, w, name, flops, sequence, !is_forward(pass), pass);
+      core_kernel(ctx, w, name, flops, scores, sequence, !is_forward(pass), pass);
       if (ctx.spec.cp_kind == CpKind::all_to_all_ring && !ctx.cp.span.inside_domain()) {
         exchange_cp(ctx, Collective::send_receive, "cp_ring_hop", kv_bytes * (ctx.cp.span.domains - 1));
       }
@@ -259,13 +293,6 @@ void backward_projections(StageContext& ctx, const models::Attention& a, const W
     ctx.linear(pass, "qkv", t, w.q + w.k + w.v_made + gate, h);
   }
   if (has_dgrad(pass)) ctx.release(part_attention, projections_saved(ctx, a, w));
-}
-
-bool unfused(const StageContext& ctx) {
-  const auto& map = ctx.software().attention;
-  const auto by_device = map.find(ctx.device().name);
-  const auto general = map.find("default");
-  return (by_device != map.end() ? by_device->second : general != map.end() ? general->second : "") == "unfused";
 }
 
 // The core's output, which is the input of the next product, and a gated output beside it. An 8-bit recipe keeps its
