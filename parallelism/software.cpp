@@ -86,6 +86,7 @@ const std::vector<Field>& fields_of_profile() {
       {"host_binding", Flag{&P::host_binding}},
       {"host_binding_factor", Number{&P::host_binding_factor, 0.01, 10}},
       {"host_factor", Factors{&P::host_factor}},
+      {"expert_fp8_level", Factors{&P::expert_fp8_level}},
       {"overlap_gradients", Flag{&P::overlap_gradients}},
       {"overlap_parameters", Flag{&P::overlap_parameters}},
       {"overlap_tp", Flag{&P::overlap_tp}},
@@ -335,6 +336,12 @@ const std::vector<std::string>& dispatcher_names() {
 std::string_view name(CudaGraphs graphs) { return cuda_graphs_names()[static_cast<std::size_t>(graphs)]; }
 std::string_view name(topology::Dispatcher dispatcher) {
   return dispatcher_names()[static_cast<std::size_t>(dispatcher)];
+}
+
+Result<std::vector<std::string>> software_names(const std::filesystem::path& catalog_root) {
+  const auto catalog = read_catalog(catalog_root);
+  if (!catalog) return catalog.errors();
+  return catalog->all_names();
 }
 
 Result<std::vector<std::string>> list_software(const std::filesystem::path& catalog_root) {

@@ -60,6 +60,8 @@ struct SoftwareProfile {
   double host_binding_factor = 1;  // on host_launch_us when bound
   // Host speed by device, on host_launch_us and host_sync_us: device name -> factor; "default" for the others.
   std::map<std::string, double> host_factor;
+  // Rate of 8- and 4-bit expert products over the device's level for them, by device; 1 where none is given.
+  std::map<std::string, double> expert_fp8_level;
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
   double tp_overlap_share = 0;       // share of TP communication that hides when overlap_tp
@@ -91,6 +93,8 @@ struct SoftwareProfile {
 
 // Profiles by name, aliases left out.
 [[nodiscard]] Result<std::vector<std::string>> list_software(const std::filesystem::path& catalog_root);
+// The same with aliases.
+[[nodiscard]] Result<std::vector<std::string>> software_names(const std::filesystem::path& catalog_root);
 // By name or alias; the profile carries its own name. Errors: unknown name (nearest named), a catalogue that is
 // missing or malformed.
 [[nodiscard]] Result<SoftwareProfile> load_software(const std::filesystem::path& catalog_root, const std::string& name);

@@ -1,12 +1,13 @@
 #include "validation/mapping.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "parallelism/software.h"
+#include "parallelism/software_generation.h"
 
 namespace stepcast::validation {
 namespace {
@@ -18,46 +19,65 @@ std::string lower(std::string s) {
   return s;
 }
 
-// Published names, by a part that is enough to tell them (lower case, first match), and the catalogue's.
-struct ModelName {
-  const char* part;
-  const char* catalogue;
-};
-constexpr std::array<ModelName, 33> model_names = {{
-    {"deepseek-v3", "deepseek-v3"},
-    {"deepseek-v2-lite", "deepseek-v2-lite"},
-    {"deepseek-v2", "deepseek-v2"},
-    {"deepseek-v4-flash", "deepseek-v4-flash"},
-    {"deepseek-v4-pro", "deepseek-v4-pro"},
-    {"kimi-k2", "kimi-k2"},
-    {"moonlight", "moonlight-16b-a3b"},
-    {"qwen3-235b", "qwen3-235b-a22b"},
-    {"qwen3-30b", "qwen3-30b-a3b"},
-    {"qwen3-next", "qwen3-next-80b-a3b"},
-    {"qwen2-57b", "qwen2-57b-a14b"},
-    {"mixtral-8x22b-g8t8", "mixtral-8x22b-g8t8"},
-    {"mixtral-8x22b", "mixtral-8x22b"},
-    {"mixtral-8x7b", "mixtral-8x7b"},
-    {"grok-1", "grok-1"},
-    {"llama4 maverick", "llama4-maverick"},
-    {"llama4 scout", "llama4-scout"},
-    {"gpt-oss-120b", "gpt-oss-120b"},
-    {"gpt-oss-20b", "gpt-oss-20b"},
-    {"nemotron-3-nano", "nemotron-3-nano-30b-a3b"},
-    {"nemotron-3-super", "nemotron-3-super-120b-a12b"},
-    {"nemotron-3-ultra", "nemotron-3-ultra-550b-a55b"},
-    {"nemotron-3.5-lightning", "nemotron-3.5-lightning-30b-a3b"},
-    {"internal-352b", "internal-352b"},
-    {"llama3.1-405b", "llama-3.1-405b"},
-    {"llama-3.1-405b", "llama-3.1-405b"},
-    {"llama3-70b", "llama-3-70b"},
-    {"llama3-8b", "llama-3-8b"},
-    {"llama2-70b", "llama-2-70b"},
-    {"llama2-13b", "llama-2-13b"},
-    {"llama2-7b", "llama-2-7b"},
-    {"nemotron-4-340b", "nemotron-4-340b"},
-    {"nemotron-4-15b", "nemotron-4-15b"},
-}};
+bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// "Llama3.1-405B" and "llama-3.1-405b" are one name: letters and digits count, case and what separates them does not.
+std::string letters(const std::string& name) {
+  std::string out;
+  for (const char c : lower(name)) {
+    if (word(c)) out += c;
+  }
+  return out;
+}
+
+// Where `part`'s letters end in `name`, if they stand in it and no number goes on there (V3 is not V3.2, 7b not 70b).
+std::optional<std::size_t> end_in(const std::string& name, const std::string& part) {
+  for (std::size_t begin = 0; begin < name.size(); ++begin) {
+    if (begin > 0 && word(name[begin - 1])) continue;
+    std::size_t at = begin;
+    std::size_t k = 0;
+    while (at < name.size() && k < part.size() && (!word(name[at]) || name[at] == part[k]))
+      k += word(name[at++]) ? 1 : 0;
+    if (k < part.size()) continue;
+    const bool number = at < name.size() && digit(part.back()) &&
+                        (digit(name[at]) || (name[at] == '.' && at + 1 < name.size() && digit(name[at + 1])));
+    if (!number) return at;
+  }
+  return std::nullopt;
+}
+
+// Names of the model catalogue are those of its files.
+std::vector<std::string> model_names(const std::filesystem::path& root) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root / "models" / "catalog", error)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// The longest catalogue name that stands in a published one, or the only one that goes on where it ends.
+std::optional<std::string> catalogue_model(const std::vector<std::string>& catalogue, const std::string& published) {
+  const std::string name = lower(published);
+  std::optional<std::string> best;
+  for (const std::string& candidate : catalogue) {
+    if (!end_in(name, letters(candidate))) continue;
+    if (!best || letters(candidate).size() > letters(*best).size()) best = candidate;
+  }
+  if (best) return best;
+  const std::string begins = letters(name.substr(0, name.find_first_of("([")));
+  constexpr std::size_t shortest = 4;
+  for (const std::string& candidate : catalogue) {
+    const std::string whole = letters(candidate);
+    if (begins.size() < shortest || !whole.starts_with(begins)) continue;
+    if (digit(begins.back()) && digit(whole[begins.size()])) continue;
+    if (best) return std::nullopt;
+    best = candidate;
+  }
+  return best;
+}
 
 // "(4 layers, EP8)" in a proxy's name.
 int layers_in_name(const std::string& name) {
@@ -106,9 +126,13 @@ class Mapper {
       out_.scenario["software"] = name;
       return;
     }
-    out_.scenario["software"] = "generic";
+    std::string stand_in = "generic";
+    if (const auto known = parallelism::software_names(root_); known.ok()) {
+      stand_in = parallelism::nearest_generation(*known, name).value_or(stand_in);
+    }
+    out_.scenario["software"] = stand_in;
     assume(name.empty() ? "software not given: profile generic"
-                        : fmt::format("software '{}' has no profile: generic", name));
+                        : fmt::format("software '{}' has no profile: {}", name, stand_in));
   }
 
   void model() {
@@ -118,13 +142,15 @@ class Mapper {
       inline_model(name, small);
       return;
     }
-    for (const ModelName& m : model_names) {
-      if (small.find(m.part) == std::string::npos) continue;
-      Json model = {{"name", m.catalogue}};
+    if (const auto known = catalogue_model(model_names(root_), name)) {
+      Json model = {{"name", *known}};
       const int layers = run_.integer("layers", layers_in_name(small));
       if (layers > 0) model["layers"] = layers;
       if (run_.text("mtp") == "off") model["mtp_layers"] = 0;
       if (run_.text("mtp") == "on") model["mtp_layers"] = 1;
+      if (letters(name.substr(0, name.find_first_of("(["))) != letters(*known)) {
+        assume(fmt::format("model '{}': the catalogue's {}", name, *known));
+      }
       out_.scenario["model"] = model;
       return;
     }

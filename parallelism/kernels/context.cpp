@@ -109,11 +109,15 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
   const bool quantise = quantised();
   const auto precision = spec.recipe.gemm;
   const int local_experts = model().moe.experts / layout.ep;
+  const auto own_level = software().expert_fp8_level.find(device().name);
+  const double level = quantise && own_level != software().expert_fp8_level.end() ? own_level->second : 1;
   const auto gemm = [&](const char* what, topology::GroupedKind kind, double gn, double gk, double accumulate) {
     OpSpec op;
     op.name = name + what + suffix;
     op.category = category_of(pass, Category::grouped_gemm);
     op.time = topology::grouped_gemm_time(device(), precision, kind, local_experts, gn, gk, accumulate);
+    op.time.base = op.time.base / level;
+    op.time.per_row = op.time.per_row / level;
     op.flops_per_row = 2 * gn * gk;
     op.load = load;
     op.layer = layer;

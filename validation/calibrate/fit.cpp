@@ -168,9 +168,13 @@ Fit fit_constants(Evaluator& evaluator, const FitOptions& options) {
     const bool used = (options.used.empty() || options.used[row] != 0) && std::isfinite(fit.start_residuals[i]);
     problem.weights[i] = used ? rows[row].weight : 0;
   }
-  // A row without a forecast at some trial says nothing there.
-  const auto finite = [](const Eigen::VectorXd& r) {
-    return Eigen::VectorXd(r.unaryExpr([](double v) { return std::isfinite(v) ? v : 0.0; }));
+  // A trial that leaves a fitted row without a forecast (a constant beyond what its key allows) is no solution.
+  const auto finite = [&](Eigen::VectorXd r) {
+    constexpr double no_forecast = 10;
+    for (Eigen::Index i = 0; i < r.size(); ++i) {
+      if (!std::isfinite(r[i])) r[i] = problem.weights[i] > 0 ? no_forecast : 0;
+    }
+    return r;
   };
   Derivatives derivatives(evaluator, options.jacobian);
   problem.residuals = [&](const Eigen::VectorXd& x) { return finite(evaluator.predict(x) - measured); };
