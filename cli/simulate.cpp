@@ -48,12 +48,6 @@ Status write_trace_file(const Invocation& invocation, const scenarios::Forecast&
 
 using Ideals = std::optional<scenarios::Headroom>;
 
-Result<std::string> page_of(const scenarios::Forecast& forecast, const Ideals& ideals) {
-  const auto detail = scenarios::step_detail(forecast);
-  if (!detail) return detail.errors();
-  return scenarios::html::simulate_page(forecast, *detail, ideals ? &*ideals : nullptr);
-}
-
 // Nothing unless it is asked for and the forecast is whole.
 Result<Ideals> ideals_of(const Invocation& invocation, const scenarios::Forecast& forecast,
                          scenarios::ForecastOptions options) {
@@ -108,7 +102,8 @@ Result<Output> run(const Invocation& invocation) {
   }
   const auto ideals = ideals_of(invocation, *forecast, options);
   if (!ideals) return ideals.errors();
-  if (const auto written = report->write([&] { return page_of(*forecast, *ideals); }); !written) {
+  const auto page = [&] { return scenarios::html::simulate_page(*forecast, *ideals ? &**ideals : nullptr); };
+  if (const auto written = report->write(page); !written) {
     return written.errors();
   }
   return Output{render(

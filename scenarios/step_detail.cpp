@@ -180,6 +180,7 @@ Result<StepDetail> step_detail(const Forecast& forecast, const DetailLimits& lim
     return make_error(ErrorCode::invalid, "a forecast of one lane a stage has no ranks to draw");
   }
   StepDetail detail;
+  detail.limits = limits;
   detail.duration_s = seconds(forecast.report.duration);
   detail.places = places_of(program);
   for (const sim::Cohort& cohort : program.cohorts) detail.cohorts.push_back(cohort.name);

@@ -57,7 +57,16 @@ struct RankPlace {
   int lane = 0;
 };
 
+struct DetailLimits {
+  std::size_t pieces = 320, calls = 400;  // a rank
+  std::size_t memory_points = 240;
+  std::size_t expert_layers = 64;
+  std::size_t cells = 1600;       // of the map of ranks; one a rank where there are fewer
+  std::size_t path_marks = 1500;  // of the critical path
+};
+
 struct StepDetail {
+  DetailLimits limits;  // that it was made with
   double duration_s = 0;
   std::vector<RankPlace> places;     // by rank
   std::vector<std::string> cohorts;  // in the pipeline's order
@@ -65,12 +74,6 @@ struct StepDetail {
   MemoryTrack memory;
   std::vector<LayerLoad> experts;   // empty for dense models
   std::vector<float> slow_factors;  // by rank; empty when all devices are alike
-};
-
-struct DetailLimits {
-  std::size_t pieces = 320, calls = 400;  // a rank
-  std::size_t memory_points = 240;
-  std::size_t expert_layers = 64;
 };
 
 // `forecast` must have a critical path for the choice of a stage; without one the first stage is taken.

@@ -15,6 +15,9 @@ namespace stepcast::scenarios::html {
 // `headroom`: a section of its own, and a member of the JSON; null: without.
 [[nodiscard]] std::string simulate_page(const Forecast& forecast, const StepDetail& detail,
                                         const Headroom* headroom = nullptr);
+// The same of a forecast alone: its step is evaluated again for the detail, and once more with half of it as long as
+// the page would not stay below most_page_bytes. Fails where step_detail does.
+[[nodiscard]] Result<std::string> simulate_page(const Forecast& forecast, const Headroom* headroom);
 [[nodiscard]] std::string scale_page(const ScaleCurve& curve, std::string_view name);
 [[nodiscard]] std::string compare_page(const Comparison& comparison);
 [[nodiscard]] std::string headroom_page(const Headroom& headroom);

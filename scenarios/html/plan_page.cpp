@@ -125,7 +125,7 @@ Table layouts_table(const Page& page, const std::vector<PlannedLayout>& layouts,
         page.cell(at + "tokens_per_s", Unit::count), page.cell(at + "mfu", Unit::percent),
         page.cell(at + "peak_bytes", Unit::bytes),   page.cell(at + "free_memory_share", Unit::percent),
         page.cell(at + "devices", Unit::plain)};
-    if (price) row.push_back(page.cell(at + "cost_per_million_tokens", Unit::count));
+    if (price) row.push_back(page.cell(at + "cost_per_million_tokens", Unit::plain));
     row.push_back(text_cell(layouts[i].words));
     table.rows.push_back(std::move(row));
   }
@@ -214,7 +214,7 @@ std::vector<Tile> tiles_of(const Page& page, const PlanResult& r) {
       {"layouts judged", page.number("/counts/valid", Unit::count),
        page.number("/counts/simulated", Unit::count) + " simulated"}};
   if (r.price > 0) {
-    tiles.push_back({"cost of a million tokens", number("cost_per_million_tokens", Unit::count),
+    tiles.push_back({"cost of a million tokens", number("cost_per_million_tokens", Unit::plain),
                      "at " + page.number("/price_per_device_hour", Unit::plain) + " a device-hour"});
   }
   return tiles;

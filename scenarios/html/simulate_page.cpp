@@ -114,4 +114,19 @@ std::string simulate_page(const Forecast& forecast, const StepDetail& detail, co
   return page.text();
 }
 
+Result<std::string> simulate_page(const Forecast& forecast, const Headroom* headroom) {
+  constexpr std::size_t least_cells = 50;  // a drawing of less says nothing; by then the result alone is too large
+  DetailLimits limits;
+  for (;;) {
+    const auto detail = step_detail(forecast, limits);
+    if (!detail) return detail.errors();
+    std::string page = simulate_page(forecast, *detail, headroom);
+    if (page.size() < most_page_bytes || limits.cells < least_cells) return page;
+    for (std::size_t* limit : {&limits.pieces, &limits.calls, &limits.memory_points, &limits.expert_layers,
+                               &limits.cells, &limits.path_marks}) {
+      *limit = std::max<std::size_t>(1, *limit / 2);
+    }
+  }
+}
+
 }  // namespace stepcast::scenarios::html

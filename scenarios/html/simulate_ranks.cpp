@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t group_count = 6;
 constexpr std::size_t kernels = 0, exposed = 1, waiting = 2, bubble = 3;
-constexpr std::size_t most_cells = 1600;
 constexpr std::size_t wrapped_columns = 64;  // of a single stage's ranks
 constexpr std::size_t named_ranks = 8;       // of each kind
 
@@ -125,7 +124,7 @@ Grid grid_of(const StepDetail& detail) {
   }
   std::size_t longest = 1;
   for (const auto& line : lines) longest = std::max(longest, line.size());
-  const std::size_t room = std::max<std::size_t>(8, most_cells / std::max<std::size_t>(1, lines.size()));
+  const std::size_t room = std::max<std::size_t>(8, detail.limits.cells / std::max<std::size_t>(1, lines.size()));
   grid.lanes_per_cell = (longest + room - 1) / room;
   grid.columns = (longest + grid.lanes_per_cell - 1) / grid.lanes_per_cell;
   for (const auto& line : lines) {

@@ -14,7 +14,6 @@ namespace stepcast::scenarios::html {
 namespace {
 
 constexpr double shown_share = 0.0005;  // of the step; below, a bar cannot be seen
-constexpr std::size_t most_path_marks = 1500;
 
 double seconds(Ticks ticks) { return to_seconds(ticks).value; }
 
@@ -68,7 +67,7 @@ Chart waterfall(const Forecast& forecast) {
   chart.legend.insert(chart.legend.end(), groups.begin() + 1, groups.end());
   Bars bars;
   bars.connected = true;
-  bars.label_width = 178;
+  bars.label_width = 204;
   bars.axis = "time of the step, mean over ranks";
   double at = 0;
   const WaterfallStep* largest = nullptr;
@@ -131,7 +130,7 @@ struct PathPiece {
 std::vector<PathPiece> path_pieces(const Forecast& forecast, const StepDetail& detail) {
   std::vector<PathPiece> pieces;
   const Ticks duration = forecast.report.duration;
-  for (Ticks least = 0; pieces.empty() || pieces.size() > most_path_marks; least += 1 + duration / 8000) {
+  for (Ticks least = 0; pieces.empty() || pieces.size() > detail.limits.path_marks; least += 1 + duration / 8000) {
     pieces.clear();
     for (const sim::CriticalHop& hop : forecast.report.critical_path) {
       const std::string& cohort = detail.places[static_cast<std::size_t>(hop.rank.value)].cohort;

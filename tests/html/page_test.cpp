@@ -93,6 +93,20 @@ TEST_CASE("The page of a pipeline is sound, equals its JSON, and its charts add 
   CHECK(charts["expert-layers"]["rows"].size() == forecast.scenario.spec.model.layers.size());
 }
 
+TEST_CASE("A page with less detail is smaller, and sound") {
+  const Forecast forecast = small_pipeline();
+  DetailLimits limits;
+  limits.pieces = limits.calls = limits.memory_points = limits.cells = limits.path_marks = 8;
+  const std::string coarse = html::simulate_page(forecast, detail_of(forecast, limits));
+  check_page(coarse, to_json(forecast));
+  const std::string fine = html::simulate_page(forecast, detail_of(forecast));
+  CHECK(coarse.size() < fine.size());
+  const auto chosen = html::simulate_page(forecast, nullptr);
+  REQUIRE(chosen.ok());
+  CHECK(*chosen == fine);
+  CHECK(ordered_json::parse(data_of(coarse))["charts"]["critical-path"]["rows"].size() <= 8);
+}
+
 TEST_CASE("What is drawn of a rank keeps every category's time, however little may be drawn") {
   const Forecast forecast = small_pipeline();
   for (const std::size_t most : {4U, 40U, 100000U}) {
