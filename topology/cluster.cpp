@@ -227,7 +227,12 @@ void override_device(Device& device, const ClusterOverrides& o, Overrider& check
   };
   if (set("sustained_gemm", "sustained_gemm.value", o.sustained_gemm, 0.05, 2)) {
     // Power and clocks act on all products alike.
-    device.sustained_fp8 *= *o.sustained_gemm / device.sustained_gemm;
+    const double clocks = *o.sustained_gemm / device.sustained_gemm;  // which attention's tensor work runs at too
+    device.sustained_fp8 *= clocks;
+    for (auto& [generation, fit] : device.attention) {
+      fit.e_forward *= clocks;
+      fit.e_backward *= clocks;
+    }
     device.sustained_gemm = *o.sustained_gemm;
   }
   if (set("hbm_bandwidth_gb_per_s", "hbm_bandwidth_gb_per_s", o.hbm_bandwidth_gb_per_s, 1, 1e6)) {

@@ -237,11 +237,7 @@ class Mapper {
     }
     if (schedule == "interleaved" && run_.integer("vpp", 1) == 1) schedule = "1f1b";
     p["schedule"] = schedule;
-    if (pp > 1 && !run_.has("vpp")) {
-      assume("vpp not given: 1");
-      out_.alternatives.push_back({"vpp", {"parallelism.vpp=2", "parallelism.schedule=interleaved"}});
-      out_.alternatives.push_back({"vpp", {"parallelism.vpp=4", "parallelism.schedule=interleaved"}});
-    }
+    if (pp > 1 && !run_.has("vpp")) open_chunks(p, pp);
     if (run_.has("sharding")) {
       p["sharding"] = run_.text("sharding");
       if (run_.text("sharding") == "hsdp") shard_group(p);
@@ -252,6 +248,38 @@ class Mapper {
       p["sequence_parallel"] = run_.text("sequence_parallel") == "on" && run_.integer("tp", 1) > 1;
     if (run_.has("pipeline_layout")) p["pipeline_layout"] = run_.text("pipeline_layout");
     out_.scenario["parallelism"] = p;
+  }
+
+  // Dense recipes of Megatron-Core and NeMo interleave with at most two layers a chunk (all published ones that say);
+  // no other software is taken to.
+  int usual_chunks(int pp) const {
+    const std::string software = run_.text("software");
+    const int layers = run_.integer("layers", 0);
+    const int dp = std::max(1, run_.integer("dp", 1));
+    const int microbatches = run_.integer("global_batch", 0) / dp / std::max(1, run_.integer("micro_batch", 1));
+    const bool interleaves = software.starts_with("megatron-core") || software.starts_with("nemo");
+    if (lower(run_.text("kind")) == "moe" || !interleaves || microbatches % pp != 0) return 1;
+    constexpr int layers_a_chunk = 2;
+    for (const int whole : {layers, layers + 2}) {  // or embedding and loss count as layers
+      for (int v = 2; whole > 0 && v * pp <= whole; ++v) {
+        if (whole % (pp * v) == 0 && whole / (pp * v) <= layers_a_chunk) return v;
+      }
+    }
+    return 1;
+  }
+
+  void open_chunks(Json& p, int pp) {
+    const int usual = run_.text("schedule").empty() ? usual_chunks(pp) : 1;
+    assume(fmt::format("vpp not given: {}{}", usual, usual > 1 ? ", the fewest chunks of at most two layers" : ""));
+    if (usual > 1) {
+      p["vpp"] = usual;
+      p["schedule"] = "interleaved";
+      out_.alternatives.push_back({"vpp", {"parallelism.vpp=1", "parallelism.schedule=1f1b"}});
+    }
+    for (const int v : {2, 4}) {
+      if (v == usual) continue;
+      out_.alternatives.push_back({"vpp", {fmt::format("parallelism.vpp={}", v), "parallelism.schedule=interleaved"}});
+    }
   }
 
   // The fewest whole nodes whose devices hold weights, gradients and optimizer state in 60 % of their memory.

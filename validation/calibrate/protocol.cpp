@@ -141,7 +141,7 @@ void one_box(const Splits& splits, Protocol& p, const std::vector<CalibrationCon
   }
   CalibrationConstant box;
   box.name = "box";
-  box.target.keys = {"device.sustained_gemm.value"};
+  box.target.keys = {"device.sustained_gemm.value", "device.attention.*.e_*"};
   box.sigma = 0.5;
   table.push_back(box);
   std::vector<Observation> rows;
