@@ -10,6 +10,7 @@
 #include "cli/report_file.h"
 #include "sim/base/json_reader.h"
 #include "validation/calibrate/protocol.h"
+#include "validation/error_table.h"
 #include "validation/validate.h"
 #include "validation/validate_page.h"
 
@@ -25,18 +26,10 @@ void add_options(po::options_description& options) {
       "components", "instead: the kernel and collective costs against component tables, cross-validated")(
       "protocol", "instead: the scoring protocol: halves, sources, models and devices left out of a fit in turn")(
       "constants", po::value<std::string>()->value_name("FILE.json"), "with --protocol: table of constants to fit")(
-      "rows", "list every row in the table");
+      "rows", "list every row in the table")(
+      "error-table", po::value<std::string>()->value_name("FILE"),
+      "the table of the README in Markdown; FILE: ids that constants were fitted to");
   add_report_option(options);
-}
-
-std::string to_csv(const validation::Validation& v) {
-  std::string out =
-      "id,family,device,kind,software,measured_s,predicted_s,error,low_s,high_s,predicted_peak_memory_gb\n";
-  for (const auto& r : v.rows) {
-    out += fmt::format("{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", r.id, r.family, r.device, r.kind,
-                       r.software, r.measured_s, r.predicted_s, r.error, r.low_s, r.high_s, r.predicted_peak_memory_gb);
-  }
-  return out;
 }
 
 Result<Output> run_protocol(const Invocation& invocation, const validation::RunsFile& runs,
@@ -100,15 +93,20 @@ Result<Output> run(const Invocation& invocation) {
                                                    : "every row is refused; the first: " + result.refused.front().why;
     return make_error(ErrorCode::invalid, why, files.front());
   }
+  if (arguments.has("error-table")) {
+    const auto fitted = read_ids(arguments.text("error-table"), "error-table");
+    if (!fitted) return fitted.errors();
+    return Output{validation::error_table(result.rows, {fitted->begin(), fitted->end()}), result.interrupted};
+  }
   const auto page = [&]() -> Result<std::string> {
     return validation::validate_page(result, std::filesystem::path(files.front()).filename().string());
   };
   if (const auto written = report->write(page); !written) return written.errors();
-  return Output{
-      render(
-          invocation.globals, [&] { return validation::to_json(result); },
-          [&] { return validation::to_table(result, arguments.flag("rows")); }, [&] { return to_csv(result); }),
-      result.interrupted};
+  return Output{render(
+                    invocation.globals, [&] { return validation::to_json(result); },
+                    [&] { return validation::to_table(result, arguments.flag("rows")); },
+                    [&] { return validation::forecasts_csv(result.rows); }),
+                result.interrupted};
 }
 
 }  // namespace

@@ -186,8 +186,10 @@ double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
 
 Validation validate(const RunsFile& runs, const ValidateOptions& options) {
   Validation v;
-  v.refused = runs.refused;
   const std::set<std::string> wanted(options.only.begin(), options.only.end());
+  for (const Refusal& r : runs.refused) {
+    if (wanted.empty() || r.id.empty() || wanted.contains(r.id)) v.refused.push_back(r);
+  }
   std::vector<const MeasuredRun*> chosen;
   for (const MeasuredRun& run : runs.runs) {
     if (wanted.empty() || wanted.contains(run.id)) chosen.push_back(&run);

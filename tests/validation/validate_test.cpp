@@ -1,6 +1,7 @@
 // Statistics of errors, and the way of a row through the engine.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "validation/mapping.h"
@@ -72,4 +73,52 @@ TEST_CASE("rows out of scope are refused with the reason and the rest is scored"
   CHECK(v.refused[1].why.find("tpu-v9") != std::string::npos);
   CHECK(v.refused[2].why.find("too little layout") != std::string::npos);
   CHECK(v.by_family.at("f").n == 1);
+}
+
+TEST_CASE("Published model names find the catalogue's; another number behind one is another model") {
+  const auto model_of = [](const std::string& name, std::string* assumed = nullptr) -> std::string {
+    const auto file = parse_runs(
+        header + "r-1,f,moe,\"" + name + "\"" + ",h100,64,bf16,4096,512,1,1,1,1,8,,none,megatron-bridge-25.09,3\n",
+        "runs.csv");
+    REQUIRE(file.ok());
+    REQUIRE(file->runs.size() == 1);
+    const auto mapped = map_run(file->runs.front(), root);
+    if (!mapped.ok()) return {};
+    for (const std::string& a : mapped->assumed) {
+      if (assumed != nullptr && a.starts_with("model")) *assumed = a;
+    }
+    return mapped->scenario["model"]["name"];
+  };
+  CHECK(model_of("DeepSeek-V3 671B") == "deepseek-v3");
+  CHECK(model_of("DeepSeek-V3.2").empty());
+  CHECK(model_of("Llama3.1-405B") == "llama-3.1-405b");
+  CHECK(model_of("llama 3.1 405b") == "llama-3.1-405b");
+  CHECK(model_of("Mixtral-8x22B-G8T8") == "mixtral-8x22b-g8t8");
+  CHECK(model_of("Mixtral-8x22B") == "mixtral-8x22b");
+  CHECK(model_of("Moonlight") == "moonlight-16b-a3b");
+  CHECK(model_of("GLM-4.5-Air") == "glm-4.5-air");
+  CHECK(model_of("OLMoE-1B-7B-0924") == "olmoe-1b-7b");
+  CHECK(model_of("Grok-1 proxy (4 layers, EP8)") == "grok-1");
+  CHECK(model_of("Unheard-of-9B").empty());
+  std::string assumed;
+  CHECK(model_of("Qwen3-30B", &assumed) == "qwen3-30b-a3b");
+  CHECK(assumed.find("qwen3-30b-a3b") != std::string::npos);
+}
+
+TEST_CASE("Keys set for all rows win over a row's, and every row says so") {
+  const auto file =
+      parse_runs(header + "r-1,f,moe,Mixtral-8x7B,h100,8,bf16,4096,64,1,1,1,1,8,,none,nemo-24.07,3\n", "runs.csv");
+  REQUIRE(file.ok());
+  ValidateOptions options;
+  options.catalog_root = root;
+  options.ranges = false;
+  options.threads = 1;
+  const Validation plain = validate(*file, options);
+  options.sets = {"workload.micro_batch=2"};
+  const Validation set = validate(*file, options);
+  REQUIRE(plain.rows.size() == 1);
+  REQUIRE(set.rows.size() == 1);
+  CHECK(set.rows.front().predicted_s != plain.rows.front().predicted_s);
+  const auto& assumed = set.rows.front().assumed;
+  CHECK(std::find(assumed.begin(), assumed.end(), "set for every row: workload.micro_batch=2") != assumed.end());
 }
