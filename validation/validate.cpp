@@ -61,6 +61,37 @@ std::string sweep_of(const MeasuredRun& run) {
                      run.text("devices"), run.text("sequence_length"), run.text("global_batch"), run.text("precision"));
 }
 
+std::string layout_of(const MeasuredRun& run) {
+  std::string layout;
+  for (const char* key : {"layers",
+                          "hidden",
+                          "heads",
+                          "tp",
+                          "pp",
+                          "vpp",
+                          "cp",
+                          "ep",
+                          "etp",
+                          "dp",
+                          "micro_batch",
+                          "sharding",
+                          "recompute",
+                          "schedule",
+                          "sequence_parallel",
+                          "dispatcher",
+                          "cuda_graphs",
+                          "ep_overlap",
+                          "tp_overlap",
+                          "dp_overlap",
+                          "delay_wgrad",
+                          "software",
+                          "software_tags",
+                          "pipeline_layout"}) {
+    layout += run.text(key) + ';';
+  }
+  return layout;
+}
+
 struct Outcome {
   std::optional<RowResult> row;
   std::optional<Refusal> refusal;
@@ -95,6 +126,7 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   row.software = run.text("software");
   row.model = run.text("model");
   row.sweep = sweep_of(run);
+  row.layout = layout_of(run);
   row.measured_s = run.step_time_s();
   row.predicted_s = row.low_s = row.high_s = forecast->step_time.mean_s;
   row.error = row.predicted_s / row.measured_s - 1;
@@ -119,19 +151,26 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   return out;
 }
 
+double median(std::vector<double> v) {
+  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
+  std::nth_element(v.begin(), middle, v.end());
+  return *middle;
+}
+
 void summarise(Validation& v) {
   std::vector<double> all;
   std::vector<double> memory;
   std::map<std::string, std::vector<double>> family, device, kind, software;
-  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> sweeps;
+  std::map<std::string, std::map<std::string, std::pair<std::vector<double>, std::vector<double>>>> sweeps;
   for (const RowResult& r : v.rows) {
     all.push_back(r.error);
     family[r.family].push_back(r.error);
     device[r.device].push_back(r.error);
     kind[r.kind].push_back(r.error);
     software[r.software].push_back(r.error);
-    sweeps[r.sweep].first.push_back(r.predicted_s);
-    sweeps[r.sweep].second.push_back(r.measured_s);
+    auto& repeats = sweeps[r.sweep][r.layout];
+    repeats.first.push_back(r.predicted_s);
+    repeats.second.push_back(r.measured_s);
     if (r.measured_peak_memory_gb > 0) memory.push_back(r.predicted_peak_memory_gb / r.measured_peak_memory_gb - 1);
   }
   v.all = error_stats(all);
@@ -144,8 +183,14 @@ void summarise(Validation& v) {
   each(device, v.by_device);
   each(kind, v.by_kind);
   each(software, v.by_software);
-  for (const auto& [name, pair] : sweeps) {
-    if (pair.first.size() >= smallest_sweep) v.layout_rank_correlation[name] = kendall_tau(pair.first, pair.second);
+  for (const auto& [name, layouts] : sweeps) {
+    if (layouts.size() < smallest_sweep) continue;
+    std::vector<double> predicted, measured;
+    for (const auto& [layout, repeats] : layouts) {
+      predicted.push_back(median(repeats.first));
+      measured.push_back(median(repeats.second));
+    }
+    v.layout_rank_correlation[name] = kendall_tau(predicted, measured);
   }
 }
 

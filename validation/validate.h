@@ -18,7 +18,8 @@
 namespace stepcast::validation {
 
 struct RowResult {
-  std::string id, family, device, kind, software, model, sweep;
+  std::string id, family, device, kind, software, model;
+  std::string sweep, layout;  // rows of a sweep differ in layout only; rows of one layout are repeats
   double measured_s = 0, predicted_s = 0, error = 0;
   double low_s = 0, high_s = 0;  // over the fields that the row leaves open
   double predicted_peak_memory_gb = 0;
@@ -38,7 +39,8 @@ struct Validation {
   std::vector<Refusal> refused;
   ErrorStats all;
   std::map<std::string, ErrorStats> by_family, by_device, by_kind, by_software;
-  // Kendall's tau of predicted against measured order, by sweep of five or more layouts.
+  // Kendall's tau of predicted against measured order, by sweep of five or more different layouts; repeats of a layout
+  // are one, at their median.
   std::map<std::string, double> layout_rank_correlation;
   ErrorStats memory;  // of peak memory, rows that have it
   bool interrupted = false;
