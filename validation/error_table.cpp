@@ -5,6 +5,9 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/report/text_table.h"
 
 namespace stepcast::validation {
 namespace {
@@ -38,40 +41,68 @@ std::string line(const std::string& name, const std::vector<double>& errors) {
                      100 * s.p90_abs, 100 * mean_abs(errors), 100 * s.bias);
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == at) {
-      parts.emplace_back();
+struct CsvRecord {
+  std::vector<std::string> cells;
+  int line = 0;  // where it begins, counted from 1
+};
+
+// Commas and line breaks between quotes belong to the cell; empty lines are left out.
+std::vector<CsvRecord> records_of(const std::string& text) {
+  std::vector<CsvRecord> records;
+  CsvRecord record{{""}, 1};
+  bool quoted = false;
+  int line = 1;
+  const auto end_record = [&] {
+    if (record.cells.size() > 1 || !record.cells.front().empty()) records.push_back(std::move(record));
+    record = {{""}, line};
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (c == '"') {
+      const bool literal = quoted && i + 1 < text.size() && text[i + 1] == '"';
+      if (literal) {
+        record.cells.back() += c;
+        ++i;
+      } else {
+        quoted = !quoted;
+      }
+    } else if (quoted) {
+      record.cells.back() += c;
+    } else if (c == ',') {
+      record.cells.emplace_back();
+    } else if (c == '\n') {
+      end_record();
     } else if (c != '\r') {
-      parts.back() += c;
+      record.cells.back() += c;
     }
   }
-  return parts;
+  end_record();
+  return records;
 }
 
 }  // namespace
 
 std::string forecasts_csv(const std::vector<RowResult>& rows) {
   std::string out = std::string(csv_header) + "\n";
+  const auto number = [](double value) { return fmt::format("{:.6g}", value); };
   for (const RowResult& r : rows) {
-    out += fmt::format("{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", r.id, r.family, r.device,
-                       r.kind, r.software, r.measured_s, r.predicted_s, r.error, r.low_s, r.high_s,
-                       r.predicted_peak_memory_gb, r.measured_peak_memory_gb);
+    out += scenarios::csv_line({r.id, r.family, r.device, r.kind, r.software, number(r.measured_s),
+                                number(r.predicted_s), number(r.error), number(r.low_s), number(r.high_s),
+                                number(r.predicted_peak_memory_gb), number(r.measured_peak_memory_gb)});
   }
   return out;
 }
 
 Result<std::vector<RowResult>> parse_forecasts(const std::string& text, const std::string& file_name) {
   std::vector<RowResult> rows;
-  const std::vector<std::string> lines = split(text, '\n');
-  if (lines.front() != csv_header) {
+  const std::vector<CsvRecord> records = records_of(text);
+  if (records.empty() || fmt::format("{}", fmt::join(records.front().cells, ",")) != csv_header) {
     return make_error(ErrorCode::invalid, fmt::format("the header is not '{}'", csv_header), file_name + ":1");
   }
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    if (lines[i].empty()) continue;
-    const std::string where = fmt::format("{}:{}", file_name, i + 1);
-    const std::vector<std::string> f = split(lines[i], ',');
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    const std::string where = fmt::format("{}:{}", file_name, records[i].line);
+    const std::vector<std::string>& f = records[i].cells;
     if (f.size() != csv_fields) {
       return make_error(ErrorCode::invalid, fmt::format("{} fields; {} are expected", f.size(), csv_fields), where);
     }

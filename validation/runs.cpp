@@ -126,6 +126,7 @@ struct Likely {
   double most;
   const char* hint;
 };
+constexpr double shortest_step_s = 1e-5;  // a single kernel's launch
 constexpr std::array<Likely, 5> most_likely{{
     {"step_time_s", 3600, "no step takes an hour; milliseconds?"},
     {"nic_gb_per_s_per_device", 250, "gigabytes a second are meant (400 Gb/s is 50)"},
@@ -160,6 +161,9 @@ std::string implausible(const MeasuredRun& run) {
   const double step = run.step_time_s();
   if (!run.has("step_time_s")) return "no step_time_s: nothing to compare with";
   if (step <= 0) return fmt::format("step_time_s is {}, expected seconds above 0", run.text("step_time_s"));
+  if (step < shortest_step_s)
+    return fmt::format("step_time_s is {}, below {}: no step is that short; seconds are meant", run.text("step_time_s"),
+                       shortest_step_s);
   for (const auto& [column, most, hint] : most_likely) {
     if (run.number(column).value_or(0) > most)
       return fmt::format("{} is {}, above {}: {}", column, run.text(column), most, hint);
@@ -223,6 +227,12 @@ Result<RunsFile> parse_runs(std::string_view text, const std::string& file_name)
     if (std::find(header.begin(), header.end(), name) == header.end()) {
       errors.push_back(
           make_error(ErrorCode::invalid, fmt::format("the header has no column '{}'", name), file_name + ":1"));
+    }
+  }
+  for (auto cell = header.begin(); cell != header.end(); ++cell) {
+    if (!cell->empty() && std::find(header.begin(), cell, *cell) != cell) {
+      errors.push_back(
+          make_error(ErrorCode::invalid, fmt::format("the header has column '{}' twice", *cell), file_name + ":1"));
     }
   }
   if (!errors.empty()) {

@@ -83,17 +83,23 @@ TEST_CASE("Forecasts read back as written; a damaged line is named") {
   rows[0].measured_s = 2;
   rows[0].predicted_s = 2.2;
   rows[0].error = 0.1;
-  rows[1].id = "a-2";
+  rows[1].id = "a, \"b\"";
   const std::string text = forecasts_csv(rows);
   const auto back = parse_forecasts(text, "f.csv");
   REQUIRE(back.ok());
   REQUIRE(back->size() == 2);
   CHECK(back->front().id == "a-1");
   CHECK(back->front().error == Approx(0.1));
+  CHECK(back->back().id == rows[1].id);
   for (const char* damage : {"x,y\n", "a,b,c,d,e,1,2,3,4,5,6,nan\n", "a,b,c,d,e,1,2,,4,5,6,7\n"}) {
     const auto broken = parse_forecasts(text + damage, "f.csv");
     REQUIRE_FALSE(broken.ok());
     CHECK(broken.errors().front().where == "f.csv:4");
   }
   CHECK_FALSE(parse_forecasts("id\n", "f.csv").ok());
+  CHECK_FALSE(parse_forecasts("", "f.csv").ok());
+  rows[1].id = "a\nb";
+  const auto broken_line = parse_forecasts(forecasts_csv(rows), "f.csv");
+  REQUIRE(broken_line.ok());
+  CHECK(broken_line->back().id == rows[1].id);
 }

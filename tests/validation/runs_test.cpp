@@ -49,6 +49,8 @@ TEST_CASE("a byte-order mark, CRLF and quoted line breaks are accepted") {
 
 TEST_CASE("damaged rows are refused with line and reason, the rest is kept") {
   CHECK(refusal("a,m,h100,8,4096,8,-1,,,") == "step_time_s is -1, allowed: 0 and above");
+  CHECK(refusal("a,m,h100,8,4096,8,1e-300,,,").find("no step is that short") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,5e-324,,,").find("no step is that short") != std::string::npos);
   CHECK(refusal("a,m,h100,8,4096,8,0,,,").find("expected seconds above 0") != std::string::npos);
   CHECK(refusal("a,m,h100,8,4096,8,,,,").find("no step_time_s") != std::string::npos);
   CHECK(refusal("a,m,h100,8,4096,8,nan,,,").find("not a number") != std::string::npos);
@@ -128,4 +130,11 @@ TEST_CASE("a file that is no table of runs is an error") {
   REQUIRE_FALSE(missing.ok());
   CHECK(missing.errors().size() == 3);  // device, devices, step_time_s
   CHECK_FALSE(read_runs("/no/such/file.csv").ok());
+}
+
+TEST_CASE("a column that stands twice is refused: which of the two is meant is not known") {
+  const auto file = parse_runs("id,model,device,devices,step_time_s,step_time_s\na,m,h100,8,2,999\n", "runs.csv");
+  REQUIRE_FALSE(file.ok());
+  CHECK(file.errors().front().message == "the header has column 'step_time_s' twice");
+  CHECK(file.errors().front().where == "runs.csv:1");
 }
