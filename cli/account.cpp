@@ -241,6 +241,7 @@ const Command account_command = {
     0,
     add_options,
     run,
+    false,
     false};
 
 }  // namespace stepcast::cli

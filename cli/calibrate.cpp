@@ -60,7 +60,7 @@ Result<validation::Observations> read_rows(const std::vector<std::string>& files
   for (const std::string& file : files) {
     const auto runs = validation::read_runs(file);
     if (!runs) return runs.errors();
-    append(all, validation::observe_runs(*runs, invocation.globals.catalog_root, only));
+    append(all, validation::observe_runs(*runs, invocation.globals.catalog_root, only, interrupted));
     for (const std::string& w : runs->warnings) all.warnings.push_back(file + ": " + w);
   }
   return all;
@@ -116,7 +116,7 @@ Status add_logs(const Invocation& invocation, validation::Observations& all) {
   if (runs.empty()) return Unit{};
   const auto parsed = validation::parse_runs(validation::runs_csv(runs), "training logs");
   if (!parsed) return parsed.errors();
-  append(all, validation::observe_runs(*parsed, invocation.globals.catalog_root, {}));
+  append(all, validation::observe_runs(*parsed, invocation.globals.catalog_root, {}, interrupted));
   return Unit{};
 }
 
@@ -174,6 +174,7 @@ Result<Output> run(const Invocation& invocation) {
   if (!fitted) return fitted.errors();
   if (auto status = add_components(invocation, *fitted); !status) return status.errors();
   if (!arguments.errors().empty()) return arguments.errors();
+  if (interrupted()) return make_error(ErrorCode::infeasible, "interrupted before anything was fitted", "calibrate");
   auto targets = read_set(arguments.list("predict"), "predict-only", invocation);
   if (!targets) return targets.errors();
 

@@ -56,7 +56,8 @@ struct Command {
   int max_positional;                        // -1: any number
   void (*add_options)(boost::program_options::options_description& options);
   Result<Output> (*run)(const Invocation& invocation);
-  bool reads_sets = true;  // false: the command has no scenario, and --set is an error
+  bool reads_sets = true;          // false: the command has no scenario, and --set is an error
+  bool stops_on_interrupt = true;  // looks at interrupted() and returns; false: a signal ends the process at once
 };
 
 // All commands, in the order of `stepcast --help`.

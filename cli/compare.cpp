@@ -56,6 +56,7 @@ const Command compare_command = {
     2,
     add_options,
     run,
+    false,
     false};
 
 }  // namespace stepcast::cli

@@ -175,6 +175,7 @@ const Command completion_command = {"completion",
                                     1,
                                     add_options,
                                     run,
+                                    false,
                                     false};
 
 }  // namespace stepcast::cli

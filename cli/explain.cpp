@@ -67,6 +67,8 @@ const Command explain_command = {
     scenario_positional,
     1,
     add_options,
-    run};
+    run,
+    true,
+    false};
 
 }  // namespace stepcast::cli

@@ -93,6 +93,8 @@ const Command export_command = {"export",
                                 subcommand_positional,
                                 -1,
                                 add_options,
-                                run};
+                                run,
+                                true,
+                                false};
 
 }  // namespace stepcast::cli

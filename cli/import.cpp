@@ -140,6 +140,8 @@ const Command import_command = {
     subcommand_positional,
     -1,
     add_options,
-    run};
+    run,
+    true,
+    false};
 
 }  // namespace stepcast::cli

@@ -162,6 +162,7 @@ const Command list_command = {"list",
                               1,
                               add_options,
                               run,
+                              false,
                               false};
 
 }  // namespace stepcast::cli

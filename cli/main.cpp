@@ -1,8 +1,12 @@
 // stepcast: reads the command line, runs one command, writes its result.
+#include <array>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,6 +41,42 @@ int report(const Errors& errors) {
     usage = usage && error.code == ErrorCode::usage;
   }
   return usage ? exit_usage : exit_failed;
+}
+
+// What is no result of a command: help and versions.
+int print(std::string_view text) {
+  const auto out = OutputFile::open({});
+  if (!out) return report(out.errors());
+  const auto written = out->write(text);
+  return written ? exit_done : report(written.errors());
+}
+
+// The options of all commands that name a file to write.
+constexpr std::array<const char*, 7> written_files = {"output", "report",   "trace",         "dag",
+                                                      "write",  "megatron", "profile-output"};
+
+// Before anything is computed: each file has a name, can be written, and belongs to one result.
+Errors check_written_files(Arguments& arguments) {
+  namespace fs = std::filesystem;
+  Errors errors;
+  std::map<fs::path, const char*> taken;
+  for (const char* option : written_files) {
+    if (!arguments.has(option)) continue;
+    const fs::path name = arguments.text(option);
+    if (name.empty()) {
+      arguments.fail(option, "a file name is needed");
+      continue;
+    }
+    // Made absolute first: a relative name of which nothing exists would stay as it is.
+    std::error_code ignored;
+    const auto [other, first] = taken.emplace(fs::weakly_canonical(fs::absolute(name, ignored), ignored), option);
+    if (!first) {
+      arguments.fail(option, fmt::format("is the file of --{} too: two results cannot share it", other->second));
+    } else if (const auto file = OutputFile::open(name); !file) {
+      errors.insert(errors.end(), file.errors().begin(), file.errors().end());
+    }
+  }
+  return errors;
 }
 
 // The catalogue is looked for when the command asks for none of the usage errors first.
@@ -84,11 +124,13 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
   if (!values) return report(values.errors());
   Arguments arguments(std::move(*values));
   if (arguments.flag("help")) {
-    std::fputs(help_of(command, own, global).c_str(), stdout);
-    return exit_done;
+    return print(help_of(command, own, global));
   }
   auto globals = read_globals(command, arguments);
   if (!globals) return report(globals.errors());
+  const Errors unwritable = check_written_files(arguments);
+  if (!arguments.errors().empty()) return report(arguments.errors());
+  if (!unwritable.empty()) return report(unwritable);
   const auto file = OutputFile::open(globals->output);
   if (!file) return report(file.errors());
 
@@ -97,7 +139,7 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
     limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
                                                   static_cast<std::size_t>(globals->threads));
   }
-  watch_for_interrupts();
+  if (command.stops_on_interrupt) watch_for_interrupts();
   Progress progress(globals->quiet);
   const auto output = command.run(Invocation{*globals, arguments, progress});
   progress.clear();
@@ -107,7 +149,7 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
     return interrupted() ? exit_interrupted : code;
   }
   if (output->written) {
-    std::fputs(output->text.c_str(), stdout);
+    if (const int code = print(output->text); code != exit_done) return code;
   } else if (const auto written = file->write(output->text); !written) {
     return report(written.errors());
   }
@@ -126,15 +168,13 @@ int run(std::vector<std::string> words) {
   std::string name = words.front();
   words.erase(words.begin());
   if (name == "--version") {
-    std::fputs(version_text().c_str(), stdout);
-    return exit_done;
+    return print(version_text());
   }
   if (name == "help" && !words.empty()) {  // `stepcast help simulate`
     name = words.front();
     words = {"--help"};
   } else if (name == "--help" || name == "-h" || name == "help") {
-    std::fputs(overview().c_str(), stdout);
-    return exit_done;
+    return print(overview());
   }
   std::vector<std::string> names;
   for (const Command* command : commands()) {

@@ -64,8 +64,15 @@ Result<Output> run(const Invocation&) { return Output{page()}; }
 
 }  // namespace
 
-const Command man_command = {
-    "man", "",   "Writes the manual page.", {"stepcast man", "stepcast man --output stepcast.1"}, "", 0, add_options,
-    run,   false};
+const Command man_command = {"man",
+                             "",
+                             "Writes the manual page.",
+                             {"stepcast man", "stepcast man --output stepcast.1"},
+                             "",
+                             0,
+                             add_options,
+                             run,
+                             false,
+                             false};
 
 }  // namespace stepcast::cli

@@ -49,6 +49,7 @@ const Command merge_command = {
     1,
     add_options,
     run,
+    false,
     false};
 
 }  // namespace stepcast::cli

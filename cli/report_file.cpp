@@ -16,14 +16,6 @@ Result<ReportFile> ReportFile::open(const Invocation& invocation) {
   ReportFile report;
   if (!invocation.arguments.has("report")) return report;
   const fs::path name = invocation.arguments.text("report");
-  if (name.empty()) return make_error(ErrorCode::usage, "a file name is needed", "--report");
-  std::error_code ignored;
-  const fs::path& output = invocation.globals.output;
-  // Made absolute first: a relative name of which nothing exists would stay as it is.
-  const auto whole = [&](const fs::path& p) { return fs::weakly_canonical(fs::absolute(p, ignored), ignored); };
-  if (!output.empty() && whole(output) == whole(name)) {
-    return make_error(ErrorCode::usage, "is the file of --output too: two results cannot share it", "--report");
-  }
   auto file = OutputFile::open(name);
   if (!file) return file.errors();
   report.file_ = std::move(*file);

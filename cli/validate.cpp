@@ -44,7 +44,9 @@ Result<Output> run_protocol(const Invocation& invocation, const validation::Runs
   options.evaluator.progress = [&](const char* what, int done, int total) {
     invocation.progress.update(what, done, total);
   };
-  const auto protocol = validation::run_protocol(validation::observe_runs(runs, options.catalog_root, only), options);
+  const auto rows = validation::observe_runs(runs, options.catalog_root, only, interrupted);
+  if (interrupted()) return make_error(ErrorCode::infeasible, "interrupted before anything was fitted", "validate");
+  const auto protocol = validation::run_protocol(rows, options);
   if (!protocol) return protocol.errors();
   return Output{render(
                     invocation.globals, [&] { return validation::to_json(*protocol); },
@@ -89,9 +91,11 @@ Result<Output> run(const Invocation& invocation) {
   const auto result = validation::validate(*runs, options);
   for (const std::string& warning : runs->warnings) invocation.progress.note("warning: " + warning);
   if (result.rows.empty() && !result.interrupted) {
-    const std::string why = result.refused.empty() ? "the file holds no row that was asked for"
-                                                   : "every row is refused; the first: " + result.refused.front().why;
-    return make_error(ErrorCode::invalid, why, files.front());
+    if (result.refused.empty())
+      return make_error(ErrorCode::invalid, "the file holds no row that was asked for", files.front());
+    const validation::Refusal& first = result.refused.front();
+    return make_error(ErrorCode::invalid, "every row is refused; the first: " + first.why,
+                      first.line > 0 ? fmt::format("{}:{}", files.front(), first.line) : files.front());
   }
   if (arguments.has("error-table")) {
     const auto fitted = read_ids(arguments.text("error-table"), "error-table");

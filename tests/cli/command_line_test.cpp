@@ -108,6 +108,40 @@ TEST_CASE("An output that cannot be written fails before anything is computed") 
   CHECK(contains(full.err, "/dev/full"));
 }
 
+TEST_CASE("A full standard output fails, whatever was to be written") {
+  Setting setting;
+  setting.standard_output = "/dev/full";
+  for (const char* line : {"--help", "--version", "help simulate", "simulate --help", "list models", "man"}) {
+    const Outcome outcome = run(words(line), setting);
+    CAPTURE(line);
+    CHECK(outcome.exit_code == 1);
+    CHECK(contains(outcome.err, "standard output: cannot be written"));
+  }
+}
+
+TEST_CASE("An empty name of the output file is a usage error") {
+  const Outcome outcome = run(with(small_account, {"--output", ""}));
+  CHECK(outcome.exit_code == 2);
+  CHECK(contains(outcome.err, "--output: a file name is needed"));
+}
+
+TEST_CASE("Files of two results are told apart before anything is computed") {
+  const ScratchFolder scratch;
+  Setting setting;
+  setting.folder = scratch.path();
+  const std::vector<std::string> simulate = {"simulate", "olmoe-1b-7b-h100-8", "--trace", "a.json"};
+  const Outcome shared = run(with(simulate, {"--output", "./a.json"}), setting);
+  CHECK(shared.exit_code == 2);
+  CHECK(contains(shared.err, "--trace: is the file of --output too"));
+  CHECK(std::filesystem::is_empty(scratch.path()));
+  const Outcome nameless = run({"simulate", "olmoe-1b-7b-h100-8", "--trace", ""}, setting);
+  CHECK(nameless.exit_code == 2);
+  CHECK(contains(nameless.err, "--trace: a file name is needed"));
+  const Outcome nowhere = run({"explain", "olmoe-1b-7b-h100-8", "--dag", "none/a.dot"}, setting);
+  CHECK(nowhere.exit_code == 1);
+  CHECK(contains(nowhere.err, "none/a.dot: cannot be written"));
+}
+
 TEST_CASE("Colour is for terminals, and NO_COLOR forbids it") {
   CHECK_FALSE(contains(run(small_account).out, "\x1b["));
   Setting terminal;

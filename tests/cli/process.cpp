@@ -45,6 +45,11 @@ Pipes open_pipes(bool terminal) {
   dup2(null, STDIN_FILENO);
   dup2(pipes.out[1], STDOUT_FILENO);
   dup2(pipes.err[1], STDERR_FILENO);
+  if (!setting.standard_output.empty()) {
+    const int file = ::open(setting.standard_output.c_str(), O_WRONLY);
+    if (file < 0) _exit(126);
+    dup2(file, STDOUT_FILENO);
+  }
   if (!setting.folder.empty() && chdir(setting.folder.c_str()) != 0) _exit(126);
   std::vector<std::string> environment = setting.environment;
   environment.emplace_back("PATH=/usr/bin:/bin");

@@ -13,10 +13,11 @@ struct Outcome {
 };
 
 struct Setting {
-  std::vector<std::string> environment;  // "NO_COLOR=1", on top of a clean PATH and TERM
-  std::filesystem::path folder;          // working directory; empty: that of the test
-  double interrupt_after_s = -1;         // sends SIGINT then; negative: never
-  bool terminal = false;                 // standard output and error are one terminal; all text arrives in `out`
+  std::vector<std::string> environment;   // "NO_COLOR=1", on top of a clean PATH and TERM
+  std::filesystem::path folder;           // working directory; empty: that of the test
+  double interrupt_after_s = -1;          // sends SIGINT then; negative: never
+  std::filesystem::path standard_output;  // written instead of `out`, as /dev/full; empty: `out`
+  bool terminal = false;                  // standard output and error are one terminal; all text arrives in `out`
 };
 
 // A run that takes longer than two minutes is killed.

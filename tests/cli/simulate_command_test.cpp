@@ -1,6 +1,7 @@
 // simulate, explain and compare from end to end.
-#include <catch2/catch.hpp>
 #include <fstream>
+
+#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/process.h"
@@ -127,6 +128,43 @@ TEST_CASE("An interrupt leaves a valid partial result") {
   CHECK(json["step_time_s"]["samples"] >= 1);
   CHECK(json["step_time_s"]["samples"] < 1000000);
   CHECK(contains(outcome.err, "partial"));
+}
+
+TEST_CASE("An interrupt ends a command that has no partial result") {
+  const ScratchFolder scratch;
+  Setting setting;
+  setting.folder = scratch.path();
+  setting.interrupt_after_s = 0.3;  // recording 2,048 ranks takes seconds
+  const Outcome outcome = run({"export", "chakra", "deepseek-v3-h800-2048", "--output", "ck"}, setting);
+  CHECK(outcome.exit_code == 130);
+}
+
+TEST_CASE("An interrupt ends a fit while its rows are still read") {
+  std::string rows =
+      "id,model,device,devices,devices_per_node,precision,sequence_length,global_batch,micro_batch,"
+      "tp,pp,ep,step_time_s\n";
+  for (int i = 0; i < 4000; ++i) {
+    rows += "r" + std::to_string(i) + ",mixtral-8x7b,h100,64,8,bf16," + std::to_string(1024 + i) + ",256,1,1,4,8,9\n";
+  }
+  const ScratchFolder scratch;
+  std::ofstream(scratch.path() / "runs.csv") << rows;
+  Setting setting;
+  setting.folder = scratch.path();
+  setting.interrupt_after_s = 1;
+  const Outcome outcome = run({"calibrate", "runs.csv"}, setting);
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 130);
+  CHECK(contains(outcome.err, "interrupted before anything was fitted"));
+}
+
+TEST_CASE("Where every measured row is refused, the message names the line") {
+  const ScratchFolder scratch;
+  std::ofstream(scratch.path() / "runs.csv") << "id,model,device,devices,step_time_s\na,mixtral-8x7b,h100,8,-1\n";
+  Setting setting;
+  setting.folder = scratch.path();
+  const Outcome outcome = run({"validate", "runs.csv"}, setting);
+  CHECK(outcome.exit_code == 1);
+  CHECK(contains(outcome.err, "runs.csv:2: every row is refused; the first: step_time_s is -1"));
 }
 
 TEST_CASE("A trace is written, its size stated first") {

@@ -78,14 +78,15 @@ double middle(std::vector<double> values) {
 
 }  // namespace
 
-Observations observe_runs(const RunsFile& runs, const std::filesystem::path& root,
-                          const std::vector<std::string>& only) {
+Observations observe_runs(const RunsFile& runs, const std::filesystem::path& root, const std::vector<std::string>& only,
+                          const std::function<bool()>& cancelled) {
   Observations out;
   out.refused = runs.refused;
   const std::set<std::string> wanted(only.begin(), only.end());
   std::map<std::string, std::size_t> known;  // case -> index
   std::vector<std::vector<double>> times;    // by index
   for (const MeasuredRun& run : runs.runs) {
+    if (cancelled && cancelled()) break;
     if (!wanted.empty() && !wanted.contains(run.id)) continue;
     auto mapped = map_run(run, root);
     if (!mapped) {

@@ -46,9 +46,12 @@ struct Observations {
   std::vector<std::string> warnings;
 };
 
-// One for each distinct row of the runs that has a scenario; the others are refused with the reason.
+// One for each distinct row of the runs that has a scenario; the others are refused with the reason. Rows of which
+// the file does not tell the recomputation are forecast for it, so this can take a while: it stops early, with the rows
+// seen so far, once `cancelled` says so.
 [[nodiscard]] Observations observe_runs(const RunsFile& runs, const std::filesystem::path& catalog_root,
-                                        const std::vector<std::string>& only);
+                                        const std::vector<std::string>& only,
+                                        const std::function<bool()>& cancelled = {});
 
 // A family of more rows than `most` counts as `most` rows: its rows share what the model lacks.
 void weigh_families(std::vector<Observation>& rows, double most);
