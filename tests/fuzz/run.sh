@@ -16,9 +16,11 @@ mkdir -p "$objects" "$build/corpus_$target" "$build/crashes_$target"
 
 case $target in
   scenario)
-    sources=$(cd "$root" && ls sim/base/*.cpp models/*.cpp models/hf/*.cpp topology/*.cpp parallelism/layout.cpp \
+    sources=$(cd "$root" && ls sim/base/*.cpp sim/engine/*.cpp models/*.cpp models/hf/*.cpp topology/*.cpp \
+      parallelism/layout.cpp \
       parallelism/pipeline_layout.cpp parallelism/stage_split.cpp parallelism/software.cpp parallelism/schedule*.cpp \
-      parallelism/schedules/*.cpp parallelism/routing*.cpp scenarios/check_layout.cpp scenarios/documents.cpp \
+      parallelism/schedules/*.cpp parallelism/routing*.cpp parallelism/tails.cpp \
+      scenarios/calibration.cpp scenarios/check_layout.cpp scenarios/documents.cpp \
       scenarios/draft.cpp scenarios/overrides.cpp scenarios/resolved.cpp scenarios/scenario.cpp scenarios/schema_*.cpp)
     seeds="$root/scenarios/library $root/tests/data/bad_scenarios" ;;
   hf_config)
