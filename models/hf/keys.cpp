@@ -205,6 +205,15 @@ constexpr std::array refusals = {
     Refusal{"zero_expert_num", "experts without computation cannot be expressed"},
 };
 
+// Keys of attention that reads a chosen part of what is before a token, by the spellings of DeepSeek (index_*, and a
+// config of an indexer), MiniMax and MiniCPM (sparse_*), Moonshot (moba_*) and native sparse attention (nsa_*).
+bool chooses_keys(std::string_view key) {
+  constexpr std::array prefixes = {"index_", "indexer", "sparse_att", "sparse_config", "moba", "nsa_", "dsa_"};
+  constexpr std::array parts = {"_indexer", "sparse_attention", "sparse_attn", "attention_sparse", "attn_sparse"};
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const char* p) { return key.starts_with(p); }) ||
+         std::any_of(parts.begin(), parts.end(), [&](const char* p) { return key.find(p) != std::string_view::npos; });
+}
+
 // Sparse attention over a top-k of keys: its scores cost less than full attention, its indexer something more.
 void assume_sparse_as_full(Config& config) {
   if (const auto top = config.integer({"index_topk"}, 0, max_width); top.value_or(0) > 0) {
@@ -217,9 +226,11 @@ void assume_sparse_as_full(Config& config) {
       if (key.starts_with("index")) config.ignore({key});
     }
   }
-  const Json* sparse = config.text().find("sparse_attention_config");
-  if (sparse != nullptr && !switched_off(*sparse)) {
-    config.assume("sparse attention (sparse_attention_config) is counted as full attention; its selection is left out");
+  for (const std::string& key : config.text().unread()) {
+    if (!chooses_keys(key)) continue;
+    const Json* value = config.text().find(key);
+    if (value == nullptr || switched_off(*value)) continue;
+    config.assume(fmt::format("sparse attention ({}) is counted as full attention; its selection is left out", key));
   }
 }
 

@@ -1,6 +1,8 @@
 // Configs written from the published shapes, one or more a family, against the published sizes.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "tests/models/support.h"
@@ -138,6 +140,24 @@ TEST_CASE("What is left out is named") {
   CHECK(imported("ernie-4.5-300b-a47b").mtp_layers == 0);
   CHECK(imported("moonlight-16b-a3b").assumptions.empty());
   CHECK(imported("qwen3-235b-a22b").assumptions.empty());
+}
+
+TEST_CASE("Every spelling of sparse attention is counted as full attention and named") {
+  std::ifstream file(folder / "qwen3-235b-a22b.json");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  for (const std::string member :
+       {R"("index_n_heads": 64)", R"("indexer_config": {"topk": 2048})", R"("moba_topk": 8)", R"("nsa_block_size": 64)",
+        R"("sparse_config": {"topk": 64})", R"("use_sparse_attention": true)", R"("attn_sparse_topk": 16)"}) {
+    std::string config = text;
+    config.insert(config.find('{') + 1, member + ",");
+    const auto model = import_hf_config_text(config, "config.json");
+    INFO(member << "\n" << (model ? "" : all_messages(model.errors())));
+    REQUIRE(model.ok());
+    const std::string key = member.substr(1, member.find('"', 1) - 1);
+    CHECK(assumes(*model, "sparse attention (" + key + ") is counted as full attention"));
+    CHECK(model->assumptions.size() == 1);
+    CHECK(model->layers == imported("qwen3-235b-a22b").layers);
+  }
 }
 
 TEST_CASE("GPT-2 by its own key names") {
