@@ -16,7 +16,7 @@ mkdir -p "$objects" "$build/corpus_$target" "$build/crashes_$target"
 
 case $target in
   scenario)
-    sources=$(cd "$root" && ls sim/base/*.cpp sim/engine/*.cpp models/*.cpp models/hf/*.cpp topology/*.cpp \
+    sources=$(cd "$root" && ls sim/base/*.cpp sim/program/*.cpp sim/engine/*.cpp models/*.cpp models/hf/*.cpp topology/*.cpp \
       parallelism/layout.cpp \
       parallelism/pipeline_layout.cpp parallelism/stage_split.cpp parallelism/software.cpp parallelism/schedule*.cpp \
       parallelism/schedules/*.cpp parallelism/routing*.cpp parallelism/tails.cpp \
