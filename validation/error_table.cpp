@@ -67,14 +67,12 @@ std::vector<CsvRecord> records_of(const std::string& text) {
       } else {
         quoted = !quoted;
       }
-    } else if (quoted) {
+    } else if (quoted || (c != ',' && c != '\n' && c != '\r')) {
       record.cells.back() += c;
     } else if (c == ',') {
       record.cells.emplace_back();
     } else if (c == '\n') {
       end_record();
-    } else if (c != '\r') {
-      record.cells.back() += c;
     }
   }
   end_record();
