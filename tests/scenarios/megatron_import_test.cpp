@@ -279,16 +279,23 @@ TEST_CASE("broken Megatron arguments are named with their line") {
 }
 
 TEST_CASE("scripts that would blow up are read in bounded time") {
+  // Refused with words of bounded length, or read; whatever a script does, it does not come back in the message.
+  const auto bounded = [](const std::string& script) {
+    const auto result = import_text(script);
+    if (result.ok()) return true;
+    REQUIRE_FALSE(result.errors().empty());
+    const std::string& message = result.errors().front().message;
+    return !message.empty() && message.size() < 2000;
+  };
   std::string doubling = "A='--num-layers 2 '\n";
   for (int i = 0; i < 60; ++i) doubling += "A=\"$A$A\"\n";
-  static_cast<void>(import_text(doubling + "python train.py $A"));
+  CHECK(bounded(doubling + "python train.py $A"));
   std::string nested = "B=";
   for (int i = 0; i < 5000; ++i) nested += "${X:-";
-  static_cast<void>(import_text(nested));
-  static_cast<void>(import_text("A=(\n--num-layers 3"));
-  static_cast<void>(import_text("if if if [ fi done esac ) ( '"));
-  static_cast<void>(import_text("x $(( " + std::string(100'000, '(') + ")) --num-layers 3"));
-  SUCCEED();
+  CHECK(bounded(nested));
+  CHECK(bounded("A=(\n--num-layers 3"));
+  CHECK(bounded("if if if [ fi done esac ) ( '"));
+  CHECK(bounded("x $(( " + std::string(100'000, '(') + ")) --num-layers 3"));
 }
 
 TEST_CASE("repeated Megatron arguments and unknown hardware") {
