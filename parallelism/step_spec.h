@@ -20,6 +20,9 @@ enum class Sharding : unsigned char { none, zero1, zero2, zero3, hsdp };
 enum class CpKind : unsigned char { ring, all_gather, all_to_all, all_to_all_ring };
 enum class RecomputeMode : unsigned char { none, full, selective };
 enum class Packing : unsigned char { packed, padded };
+// Of the router: mixed multiplies 16-bit operands into fp32 logits, bf16 keeps 16-bit logits, fp32 also multiplies fp32
+// operands in backward (Transformer Engine under --moe-router-dtype fp32).
+enum class RouterDtype : unsigned char { mixed, bf16, fp32 };
 
 struct Recipe {
   std::string name = "bf16";                             // bf16 | fp16 | fp8-tensorwise | fp8-blockwise | mxfp8 | nvfp4
@@ -32,6 +35,7 @@ struct Recipe {
   double function_input_bytes = 2;  // kept inputs of SwiGLU and its like: 2 unless activations are stored in FP8
   double attention_output_bytes =
       2;  // kept output of the attention core: 1.5 (E5M6) when activations are stored in FP8
+  RouterDtype router_dtype = RouterDtype::mixed;
 };
 
 struct Recompute {
@@ -52,6 +56,11 @@ struct Workload {
 
 struct Overlap {
   bool gradients = true, parameters = true, tp = false, ep = false, p2p = true;
+  bool p2p_warmup_flush = true;            // p2p: also where forwards or backwards follow each other alone
+  bool p2p_batched = false;                // not p2p: a slot pair's sends and receives are one group, waited for whole
+  bool parameters_with_optimizer = false;  // parameters: the first chunk's are gathered beside the others' update
+  bool delay_wgrad = false;                // ep: weight gradients run beside the exchange that their layer leaves
+  bool shared_expert = false;              // it runs beside the exchanges of its layer
   double gradient_bucket_bytes = 0;
   double prefetch = 1;
 };
@@ -94,7 +103,9 @@ struct FabricUse {
 
 struct Offload {
   bool optimizer = false;
+  double optimizer_fraction = 1;  // of its state, with `optimizer`
   bool activations = false;
+  int activation_layers = 0;  // of each piece, the first ones; 0: all
 };
 
 struct StepSpec {

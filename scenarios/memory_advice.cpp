@@ -71,7 +71,8 @@ void add_layout(const parallelism::StepSpec& spec, Changes& changes) {
   const bool heavy = spec.schedule == ScheduleKind::gpipe || spec.schedule == ScheduleKind::dualpipe ||
                      spec.schedule == ScheduleKind::interleaved || spec.schedule == ScheduleKind::coscheduled;
   if (heavy && free_split && d.pp > 1) {
-    changes.push_back({"parallelism.schedule=1f1b", "parallelism.vpp=1", "overlap.ep=false"});
+    changes.push_back({"parallelism.schedule=1f1b", "parallelism.vpp=1", "overlap.ep=false",
+                       "overlap.delay_wgrad=false", "overlap.parameters_with_optimizer=false"});
   }
 }
 

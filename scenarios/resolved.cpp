@@ -73,6 +73,8 @@ Json precision_json(const Draft& draft) {
   json["optimizer_state"] = width_name((r.optimizer_bytes - 4) / 2);  // master weights are fp32
   json["parameters"] = width_name(r.parameter_bytes);
   json["activations"] = draft.given("/precision/activations") ? draft.tree["precision"]["activations"] : Json("recipe");
+  constexpr const char* router_names[] = {"mixed", "bf16", "fp32"};
+  json["router_dtype"] = router_names[index(r.router_dtype)];
   return json;
 }
 
@@ -106,8 +108,22 @@ Json overlap_json(const parallelism::Overlap& o) {
   json["parameters"] = o.parameters;
   json["tp"] = o.tp;
   json["p2p"] = o.p2p;
+  json["p2p_warmup_flush"] = o.p2p_warmup_flush;
+  json["p2p_batched"] = o.p2p_batched;
+  json["parameters_with_optimizer"] = o.parameters_with_optimizer;
+  json["delay_wgrad"] = o.delay_wgrad;
+  json["shared_expert"] = o.shared_expert;
   json["gradient_bucket_bytes"] = o.gradient_bucket_bytes;
   json["prefetch"] = o.prefetch;
+  return json;
+}
+
+Json offload_json(const parallelism::Offload& o) {
+  Json json;
+  json["optimizer"] = o.optimizer;
+  json["optimizer_fraction"] = o.optimizer ? Json(o.optimizer_fraction) : Json(nullptr);
+  json["activations"] = o.activations;
+  json["activation_layers"] = o.activation_layers > 0 ? Json(o.activation_layers) : Json(nullptr);
   return json;
 }
 
@@ -163,7 +179,7 @@ Json resolved_json(const Draft& draft) {
   json["noise"] = noise_json(spec.noise);
   json["fabric"] =
       Json::object({{"contention", spec.fabric.contention ? "on" : "off"}, {"background", spec.fabric.background}});
-  json["offload"] = Json::object({{"optimizer", spec.offload.optimizer}, {"activations", spec.offload.activations}});
+  json["offload"] = offload_json(spec.offload);
   if (!draft.reliability.empty()) json["reliability"] = draft.reliability;
   json["seed"] = spec.seed;
   return json;

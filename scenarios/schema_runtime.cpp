@@ -43,6 +43,60 @@ bool holds_two_microbatches(parallelism::ScheduleKind kind) {
 
 const char* on_off(bool on) { return on ? "on" : "off"; }
 
+bool gathers_in_parts(const parallelism::StepSpec& spec) {
+  const bool pieces = spec.degrees.vpp > 1 || spec.schedule == parallelism::ScheduleKind::zb_v ||
+                      spec.schedule == parallelism::ScheduleKind::dualpipe ||
+                      spec.schedule == parallelism::ScheduleKind::dualpipe_v;
+  return pieces && spec.overlap.parameters && spec.sharding != parallelism::Sharding::none;
+}
+
+// Defaults that no profile speaks of, where they change the answer.
+void assume_overlap(Draft& draft, JsonFields& fields) {
+  const parallelism::StepSpec& spec = draft.spec;
+  const auto missing = [&](const char* key, bool matters, const char* value) {
+    if (matters && !fields.has(key)) draft.assume(fmt::format("overlap.{} not given: {}", key, value));
+  };
+  const bool pipeline = spec.degrees.pp > 1;
+  missing("p2p_warmup_flush", pipeline && spec.overlap.p2p, "on, sends run beside compute in every phase");
+  missing("p2p_batched", pipeline && !spec.overlap.p2p, "off, a send holds up its sender alone");
+  missing("parameters_with_optimizer", gathers_in_parts(spec), "off, gathers follow the whole update");
+  missing("delay_wgrad", spec.overlap.ep, "off, weight gradients run before their layer's exchange");
+}
+
+void read_offload(Draft& draft) {
+  JsonFields fields = draft.block("offload");
+  parallelism::Offload& offload = draft.spec.offload;
+  fields.read("optimizer", offload.optimizer);
+  fields.read("optimizer_fraction", offload.optimizer_fraction, 0, 1);
+  if (fields.has("optimizer_fraction")) {
+    if (!fields.has("optimizer")) {
+      offload.optimizer = true;
+    } else if (!offload.optimizer) {
+      fields.fail("optimizer_fraction", "optimizer_fraction belongs to optimizer on; it is off");
+    }
+  } else if (offload.optimizer) {
+    draft.assume("offload.optimizer_fraction not given: all of the optimizer's state");
+  }
+  fields.read("activations", offload.activations);
+  constexpr int most_layers = 100'000;
+  fields.read("activation_layers", offload.activation_layers, 1, most_layers);
+  const int layers = draft.model_ok ? draft.spec.model.layer_count() : most_layers;
+  if (offload.activation_layers > layers) {
+    fields.fail("activation_layers", fmt::format("activation_layers {} of each stage; {} has {} layers in all",
+                                                 offload.activation_layers, draft.spec.model.name, layers));
+  }
+  if (fields.has("activation_layers")) {
+    if (!fields.has("activations")) {
+      offload.activations = true;
+    } else if (!offload.activations) {
+      fields.fail("activation_layers", "activation_layers belongs to activations on; it is off");
+    }
+  } else if (offload.activations) {
+    draft.assume("offload.activation_layers not given: all layers of each stage");
+  }
+  fields.refuse_unknown();
+}
+
 void read_graph_modules(JsonFields& fields, parallelism::Runtime& runtime) {
   // Scopes of --cuda-graph-modules (Megatron-Core).
   static const std::vector<std::string> modules = {"attn",           "mlp",   "moe",           "moe_router",
@@ -88,6 +142,7 @@ void read_overlap(Draft& draft) {
              .tp = software.overlap_tp,
              .ep = holds_two_microbatches(draft.spec.schedule) && draft.spec.model.is_moe(),
              .p2p = software.overlap_p2p,
+             .shared_expert = software.overlap_shared_expert,
              .gradient_bucket_bytes = software.gradient_bucket_bytes,
              .prefetch = software.prefetch};
   fields.read("gradients", overlap.gradients);
@@ -95,6 +150,12 @@ void read_overlap(Draft& draft) {
   fields.read("tp", overlap.tp);
   fields.read("ep", overlap.ep);
   fields.read("p2p", overlap.p2p);
+  overlap.p2p_warmup_flush = overlap.p2p;
+  fields.read("p2p_warmup_flush", overlap.p2p_warmup_flush);
+  fields.read("p2p_batched", overlap.p2p_batched);
+  fields.read("parameters_with_optimizer", overlap.parameters_with_optimizer);
+  fields.read("delay_wgrad", overlap.delay_wgrad);
+  fields.read("shared_expert", overlap.shared_expert);
   fields.read("gradient_bucket_bytes", overlap.gradient_bucket_bytes, 0, 1e15);
   fields.read("prefetch", overlap.prefetch, 0, 1000);
   fields.refuse_unknown();
@@ -103,12 +164,10 @@ void read_overlap(Draft& draft) {
                   {"parameters", on_off(overlap.parameters)},
                   {"tp", on_off(overlap.tp)},
                   {"ep", on_off(overlap.ep)},
-                  {"p2p", on_off(overlap.p2p)}});
-
-  JsonFields offload = draft.block("offload");
-  offload.read("optimizer", draft.spec.offload.optimizer);
-  offload.read("activations", draft.spec.offload.activations);
-  offload.refuse_unknown();
+                  {"p2p", on_off(overlap.p2p)},
+                  {"shared_expert", draft.spec.model.moe.shared_ffn > 0 ? on_off(overlap.shared_expert) : "unused"}});
+  assume_overlap(draft, fields);
+  read_offload(draft);
 }
 
 void read_runtime(Draft& draft) {

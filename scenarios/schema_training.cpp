@@ -211,6 +211,11 @@ void read_precision(Draft& draft) {
     recipe.function_input_bytes = recipe.activation_bytes;
     recipe.attention_output_bytes = *index == 1 ? half_bytes : e5m6_bytes;
   }
+  if (const auto index = fields.choice("router_dtype", {"mixed", "bf16", "fp32"})) {
+    recipe.router_dtype = static_cast<parallelism::RouterDtype>(*index);
+  } else if (draft.spec.model.is_moe() && !fields.has("router_dtype")) {
+    draft.assume("precision.router_dtype not given: mixed, 16-bit products with fp32 logits");
+  }
   fields.refuse_unknown();
   if (draft.cluster_ok && !draft.spec.cluster.device.peak_flops.contains(recipe.gemm)) {
     std::vector<std::string> can;

@@ -412,6 +412,11 @@ class Mapper {
     if (run_.has("tp_overlap")) overlap["tp"] = run_.text("tp_overlap") == "on";
     if (run_.text("ep_overlap") == "on") overlap["ep"] = true;
     if (run_.text("ep_overlap") == "off") overlap["ep"] = false;
+    if (run_.text("delay_wgrad") == "on" && moe && run_.text("ep_overlap") == "on") {
+      overlap["delay_wgrad"] = true;
+    } else if (run_.text("delay_wgrad") == "on") {
+      assume("delay_wgrad without ep_overlap: no co-scheduled pair whose exchange it could fill, left out");
+    }
     if (run_.has("dp_overlap")) {
       overlap["gradients"] = run_.text("dp_overlap") == "on";
       overlap["parameters"] = run_.text("dp_overlap") == "on";

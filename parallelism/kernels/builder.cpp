@@ -54,7 +54,7 @@ void CohortBuilder::push(sim::Opcode opcode, sim::Stream stream, const topology:
   instruction.wait_streams = waits;
   instruction.flags =
       static_cast<std::uint8_t>((launch && !graph_ ? 0 : sim::flag_no_launch) | (largest ? sim::flag_largest : 0) |
-                                (second_ ? sim::flag_second_instance : 0));
+                                (second_ ? sim::flag_second_instance : 0) | (beside_ ? mark_beside_exchange : 0));
   instruction.wait_slot = index16(wait_slot);
   instruction.record_slot = index16(record_slot);
   instruction.cost = index16(static_cast<int>(cohort_.costs.size()) - 1);

@@ -43,6 +43,9 @@ struct CommSpec {
   bool launch = true;
 };
 
+// Lowering's own flag, which interleaved lists keep behind their exchange (Stage::body takes it off).
+inline constexpr std::uint8_t mark_beside_exchange = 0x80;
+
 class CohortBuilder {
  public:
   CohortBuilder(sim::Cohort& cohort, std::vector<std::string>& memory_parts);
@@ -93,6 +96,8 @@ class CohortBuilder {
   // Kernels written from now on are not launched one by one.
   void in_graph(bool on) { graph_ = on; }
   [[nodiscard]] bool in_graph() const { return graph_; }
+  // Instructions written from now on stay with the exchange before them where lists are interleaved.
+  void beside_exchange(bool on) { beside_ = on; }
 
   // What the works written since number `first` hold when they are done, by part: bytes and bytes a row.
   struct Held {
@@ -123,6 +128,7 @@ class CohortBuilder {
   std::map<std::string, int> shared_slots_;
   bool second_ = false;
   bool graph_ = false;
+  bool beside_ = false;
   Seconds gap_launched_, gap_graphed_;
 };
 

@@ -12,6 +12,9 @@ using topology::AffineTime;
 namespace {
 
 constexpr double bf16_bytes = 2;
+constexpr double fp32_bytes = 4;
+// TF32 runs at half the 16-bit rate (data sheets from A100 on) on operands twice as wide: as a product twice as deep.
+constexpr double single_depth = 2;
 
 AffineTime fixed(Seconds s) { return {s, Seconds(0), Seconds(0)}; }
 
@@ -68,8 +71,10 @@ void StageContext::elementwise_rows(Pass pass, std::string name, Category catego
   out.compute(op);
 }
 
-void StageContext::linear(Pass pass, const std::string& name, double m, double n, double k, bool high_precision) {
-  const bool quantise = quantised() && !high_precision;
+void StageContext::linear(Pass pass, const std::string& name, double m, double n, double k, Operands operands) {
+  const bool own_precision = operands == Operands::recipe;
+  const bool single = operands == Operands::single_backward && !is_forward(pass);
+  const bool quantise = quantised() && own_precision;
   const auto precision = quantise ? spec.recipe.gemm
                                   : (spec.recipe.gemm == topology::Precision::fp16 ? topology::Precision::fp16
                                                                                    : topology::Precision::bf16);
@@ -77,10 +82,14 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
     OpSpec op;
     op.name = name + what + suffix;
     op.category = category_of(p, Category::gemm);
-    op.time = fixed(topology::gemm_time(device(), precision, {gm, gn, gk, accumulate}));
+    op.time = fixed(topology::gemm_time(device(), precision, {gm, gn, single ? single_depth * gk : gk, accumulate}));
     op.flops = 2 * gm * gn * gk;
     op.layer = layer;
     out.compute(op);
+  };
+  // Activation and weight, each read or written once in 16 bits and once in fp32.
+  const auto cast = [&](const char* what) {
+    if (single) elementwise(pass, name + what, Category::memory_bound, (m * k + n * k) * (bf16_bytes + fp32_bytes), 2);
   };
   const auto quantise_kernel = [&](const char* what, double elements) {
     if (quantise) elementwise(pass, name + what, Category::quantise, elements * quantise_bytes(precision), 1);
@@ -94,9 +103,12 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
     quantise_kernel(".quantise_gradient", m * n);
     gemm(".dgrad", pass, m, k, n, 0);
     // The gradients that come in and go out; those of logits and router are counted where they are made.
-    out.transient("activations.gradients", (m * k + (high_precision ? 0 : m * n)) * bf16_bytes);
+    out.transient("activations.gradients", (m * k + (own_precision ? m * n : 0)) * bf16_bytes);
+    cast(".dgrad_cast");
+    if (single) out.transient("activations.gradients", m * k * (bf16_bytes + fp32_bytes));
   }
   if (has_wgrad(pass)) {
+    cast(".wgrad_cast");
     gemm(".wgrad", pass, n, k, m, software().fused_accumulation ? software().accumulate_bytes_per_weight : 0);
     if (!software().fused_accumulation) {
       elementwise(pass, name + ".accumulate", Category::memory_bound, software().accumulate_bytes_per_weight * n * k,

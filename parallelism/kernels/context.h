@@ -19,6 +19,8 @@
 namespace stepcast::parallelism {
 
 enum class Pass : unsigned char { forward, recompute, backward, dgrad, wgrad };
+// What a product multiplies: the recipe's precision, 16 bits whatever the recipe, or 16 bits forward and fp32 backward.
+enum class Operands : unsigned char { recipe, half, single_backward };
 
 [[nodiscard]] constexpr bool has_dgrad(Pass p) { return p == Pass::backward || p == Pass::dgrad; }
 [[nodiscard]] constexpr bool has_wgrad(Pass p) { return p == Pass::backward || p == Pass::wgrad; }
@@ -55,6 +57,9 @@ struct StageContext {
   }
   bool repeat_layer = true;  // full recompute by block repeats the first layers of a piece only
 
+  // Expert weight gradients run beside the exchange that leaves their layer, not before it.
+  [[nodiscard]] bool delays_wgrad(Pass pass) const { return spec.overlap.delay_wgrad && pass == Pass::backward; }
+
   [[nodiscard]] bool full_recompute() const { return spec.recompute.mode == RecomputeMode::full && repeat_layer; }
   [[nodiscard]] bool recomputes(std::string_view module) const;
 
@@ -70,9 +75,9 @@ struct StageContext {
   // The same over routed rows.
   void elementwise_rows(Pass pass, std::string name, sim::Category category, double bytes_per_row, double kernels = 1);
 
-  // y[m,n] = x[m,k] w[k,n] in the recipe's precision, or BF16 when `high_precision`. Emits what `pass` has of it, with
-  // quantise kernels of its input (forward) and output gradient (backward).
-  void linear(Pass pass, const std::string& name, double m, double n, double k, bool high_precision = false);
+  // y[m,n] = x[m,k] w[k,n]. Emits what `pass` has of it, with quantise kernels of its input (forward) and output
+  // gradient (backward), or the casts to fp32 and back.
+  void linear(Pass pass, const std::string& name, double m, double n, double k, Operands operands = Operands::recipe);
   // The grouped product over the rank's local experts.
   void grouped_linear(Pass pass, const std::string& name, double n, double k);
 

@@ -39,7 +39,7 @@ void lower_loss(StageContext& ctx, Pass pass) {
   const double beside = std::max(0.0, ctx.software().loss_peak_bytes_per_logit - kept_bytes - bf16_bytes);
   if (is_forward(pass)) {
     ctx.enter_tp(pass, "logits_input");
-    ctx.linear(pass, name, t, v, h, true);
+    ctx.linear(pass, name, t, v, h, Operands::half);
     ctx.out.alloc("logits", t * v * bf16_bytes);
     ctx.elementwise(pass, "cross_entropy", Category::memory_bound, t * v * traffic / 2, 3);
     // The softmax in FP32 is kept for backward.
@@ -55,7 +55,7 @@ void lower_loss(StageContext& ctx, Pass pass) {
     ctx.out.transient("logits", t * v * beside);
     ctx.release("logits", t * v * kept_bytes);
   }
-  ctx.linear(pass, name, t, v, h, true);
+  ctx.linear(pass, name, t, v, h, Operands::half);
   if (has_wgrad(pass)) ctx.release("logits", t * v * bf16_bytes);
   if (has_dgrad(pass)) ctx.enter_tp(pass, "logits_input");
 }

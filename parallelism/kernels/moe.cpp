@@ -5,6 +5,8 @@
 // are in; combine ends with the slowest rank, since every rank's experts hold
 // tokens of all others. Waits on the expert stream go through slots, one for
 // forward and one for backward, so that two microbatches can be interleaved.
+// The shared expert runs beside its layer's exchanges only where it is
+// overlapped; else the framework's compute stream has it between them.
 #include <algorithm>
 
 #include "parallelism/kernels/context.h"
@@ -20,8 +22,12 @@ namespace {
 
 constexpr double bf16_bytes = 2;
 constexpr const char* part_experts = "activations.experts";
-constexpr double router_bytes = 4 + 4 + 1;  // fp32 logits and probabilities, the map
-constexpr double origin_bytes = 8;          // row of origin and probability of a routed row
+constexpr double origin_bytes = 8;  // row of origin and probability of a routed row
+
+// Kept of each token and expert: the logits, fp32 probabilities (the softmax is fp32 in either case), the map.
+double router_bytes(const StageContext& ctx) {
+  return (ctx.spec.recipe.router_dtype == RouterDtype::bf16 ? 2 : 4) + 4 + 1;
+}
 
 double dispatched_bytes(const StageContext& ctx) {
   const double width = ctx.model().moe.latent > 0 ? ctx.model().moe.latent : ctx.model().hidden;
@@ -115,17 +121,19 @@ void router(StageContext& ctx, Pass pass) {
   const double t = ctx.tokens_moe;
   const double scores = t * moe.experts;
   const double passes = ctx.software().router_passes;
+  const Operands operands =
+      ctx.spec.recipe.router_dtype == RouterDtype::fp32 ? Operands::single_backward : Operands::half;
   if (is_forward(pass)) {
-    ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
+    ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, operands);
     ctx.elementwise(pass, "router_top_k", Category::memory_bound, passes * moe_traffic(ctx) * scores * 4, 4);
-    ctx.save(pass, "activations.router", "moe", scores * router_bytes);
+    ctx.save(pass, "activations.router", "moe", scores * router_bytes(ctx));
   } else {
     if (has_dgrad(pass)) {
       ctx.elementwise(pass, "router_top_k.backward", Category::memory_bound,
                       passes * moe_traffic(ctx) * 0.6 * scores * 4, 2);
-      ctx.release("activations.router", scores * router_bytes);
+      ctx.release("activations.router", scores * router_bytes(ctx));
     }
-    ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, true);
+    ctx.linear(pass, "router", t, moe.experts, ctx.model().hidden, operands);
   }
 }
 
@@ -191,7 +199,7 @@ void latent(StageContext& ctx, Pass pass, const std::string& name, bool down) {
 void forward(StageContext& ctx, Pass pass) {
   const ExpertShape s = expert_shape(ctx);
   const double act = ctx.spec.recipe.activation_bytes;
-  const bool overlap_shared = ctx.software().overlap_shared_expert;
+  const bool overlap_shared = ctx.spec.overlap.shared_expert;
   router(ctx, pass);
   latent(ctx, pass, "latent_down", true);
   permute(ctx, pass, "permute", true);
@@ -219,10 +227,11 @@ void forward(StageContext& ctx, Pass pass) {
   latent(ctx, pass, "latent_up", false);
 }
 
-void backward(StageContext& ctx, Pass pass) {
+// Back to the gradients of the rows that arrived.
+void experts_backward(StageContext& ctx, Pass pass) {
   const ExpertShape s = expert_shape(ctx);
   const double act = ctx.spec.recipe.activation_bytes;
-  const bool overlap_shared = ctx.software().overlap_shared_expert;
+  const bool overlap_shared = ctx.spec.overlap.shared_expert;
   const bool dgrad = has_dgrad(pass);
   latent(ctx, pass, "latent_up", false);
   if (dgrad) {
@@ -248,13 +257,21 @@ void backward(StageContext& ctx, Pass pass) {
   if (dgrad) {
     permute(ctx, pass, "sort_rows.backward", false);
     exchange_etp(ctx, Collective::reduce_scatter, "etp_reduce.backward");
-    exchange(ctx, pass, "dispatch.backward", false, s.width * bf16_bytes);
-    if (!overlap_shared) shared_expert(ctx, pass);
-    wait_exchange(ctx, pass);
-    permute(ctx, pass, "permute.backward", true);
-  } else if (!overlap_shared) {
-    shared_expert(ctx, pass);
   }
+}
+
+void backward(StageContext& ctx, Pass pass) {
+  const bool delayed = ctx.delays_wgrad(pass);
+  experts_backward(ctx, delayed ? Pass::dgrad : pass);
+  if (has_dgrad(pass)) exchange(ctx, pass, "dispatch.backward", false, expert_width(ctx) * bf16_bytes);
+  if (delayed) {
+    ctx.out.beside_exchange(true);
+    experts_backward(ctx, Pass::wgrad);
+    ctx.out.beside_exchange(false);
+  }
+  if (has_dgrad(pass)) wait_exchange(ctx, pass);
+  if (!ctx.spec.overlap.shared_expert) shared_expert(ctx, pass);
+  if (has_dgrad(pass)) permute(ctx, pass, "permute.backward", true);
   latent(ctx, pass, "latent_down", true);
   router(ctx, pass);
 }

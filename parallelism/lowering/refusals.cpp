@@ -29,6 +29,15 @@ void check_precision(const StepSpec& spec, Errors& errors) {
   }
 }
 
+bool pairs_passes(ScheduleKind kind) {
+  return kind == ScheduleKind::coscheduled || kind == ScheduleKind::dualpipe || kind == ScheduleKind::dualpipe_v;
+}
+
+bool holds_several_chunks(const StepSpec& spec) {
+  return spec.degrees.vpp > 1 || spec.schedule == ScheduleKind::zb_v || spec.schedule == ScheduleKind::dualpipe ||
+         spec.schedule == ScheduleKind::dualpipe_v;
+}
+
 void check_schedule(const StepSpec& spec, Errors& errors) {
   const bool copies = spec.schedule == ScheduleKind::dualpipe;
   const bool gathers = spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp;
@@ -42,13 +51,54 @@ void check_schedule(const StepSpec& spec, Errors& errors) {
            "sharding hsdp needs parallelism.shard_group, the ranks that share one copy (two or more)",
            "/parallelism/shard_group");
   }
-  if (spec.overlap.ep && spec.model.is_moe() && spec.schedule != ScheduleKind::coscheduled &&
-      spec.schedule != ScheduleKind::dualpipe && spec.schedule != ScheduleKind::dualpipe_v) {
+  if (spec.overlap.ep && spec.model.is_moe() && !pairs_passes(spec.schedule)) {
     refuse(errors, ErrorCode::unsupported,
            fmt::format("overlap.ep runs the expert exchange of one microbatch beside another's kernels, which schedule "
                        "{} never holds together; use coscheduled, dualpipe or dualpipe-v",
                        info(spec.schedule).name),
            "/overlap/ep");
+  }
+}
+
+void check_messages(const Overlap& overlap, Errors& errors) {
+  if (overlap.p2p && overlap.p2p_batched) {
+    refuse(errors, ErrorCode::invalid,
+           "overlap.p2p_batched waits for a slot pair's sends and receives as one group; it needs overlap.p2p off",
+           "/overlap/p2p_batched");
+  }
+  if (!overlap.p2p && overlap.p2p_warmup_flush) {
+    refuse(errors, ErrorCode::invalid,
+           "overlap.p2p_warmup_flush extends overlap.p2p to the warm-up and the flush; overlap.p2p is off",
+           "/overlap/p2p_warmup_flush");
+  }
+}
+
+void check_overlap(const StepSpec& spec, Errors& errors) {
+  const Overlap& overlap = spec.overlap;
+  check_messages(overlap, errors);
+  if (overlap.delay_wgrad && !(pairs_passes(spec.schedule) && spec.model.is_moe())) {
+    refuse(errors, ErrorCode::unsupported,
+           fmt::format("overlap.delay_wgrad moves expert weight gradients beside an exchange of a co-scheduled pair; "
+                       "schedule {} of {} has none (schedules coscheduled, dualpipe and dualpipe-v of a model with "
+                       "experts do)",
+                       info(spec.schedule).name, spec.model.name),
+           "/overlap/delay_wgrad");
+  }
+  if (!overlap.parameters_with_optimizer) return;
+  const bool gathers_once = spec.sharding == Sharding::zero1 || spec.sharding == Sharding::zero2 ||
+                            (spec.sharding != Sharding::none && !spec.reshard_after_forward);
+  const char* why = !overlap.parameters ? "overlap.parameters is off"
+                    : !gathers_once     ? "the sharding gathers no parameters once a step"
+                    : !holds_several_chunks(spec)
+                        ? "a rank holds one chunk, whose update its gather has to wait for (vpp 2 or more has several)"
+                        : nullptr;
+  if (why != nullptr) {
+    refuse(
+        errors, ErrorCode::unsupported,
+        fmt::format("overlap.parameters_with_optimizer gathers the first chunk's parameters beside the update of the "
+                    "others, but {}",
+                    why),
+        "/overlap/parameters_with_optimizer");
   }
 }
 
@@ -87,6 +137,7 @@ Errors refusals(const StepSpec& spec) {
   Errors errors;
   check_precision(spec, errors);
   check_schedule(spec, errors);
+  check_overlap(spec, errors);
   check_model(spec, errors);
   return errors;
 }

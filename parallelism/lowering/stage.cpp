@@ -231,6 +231,31 @@ void Stage::lower_all() {
   step_end();
 }
 
+// Which messages hold compute up. Forwards and backwards that follow their own kind are warm-up and flush. Where sends
+// and receives are one group and a rank has several chunks, a pair's two inputs come together (Megatron-Core's
+// send_forward_backward_recv_forward_backward).
+void Stage::plan_messages(const std::vector<Slot>& slots, std::size_t at, BodyKey& key) const {
+  const Overlap& overlap = low_.spec.overlap;
+  const auto gradient = [](const Slot& s) {
+    return s.kind == SlotKind::backward || s.kind == SlotKind::backward_input;
+  };
+  const auto pairs = [&](std::size_t first) {
+    return first + 1 < slots.size() && slots[first].kind == SlotKind::forward && gradient(slots[first + 1]);
+  };
+  const bool alone = key.kind != SlotKind::forward_backward && !pairs(at) && (at == 0 || !pairs(at - 1));
+  key.holds_send = !overlap.p2p || (alone && !overlap.p2p_warmup_flush);
+  if (!overlap.p2p_batched || low_.spec.schedule != ScheduleKind::interleaved) return;
+  // Where all forwards come first, the last of them and the first backward are no pair: the one's input may need the
+  // other's output.
+  const auto steady = [&](std::size_t first) {
+    const bool pair_before = first > 0 && gradient(slots[first - 1]);
+    const bool pair_after = first + 2 < slots.size() && slots[first + 2].kind == SlotKind::forward;
+    return pairs(first) && (pair_before || pair_after);
+  };
+  if (steady(at)) key.gradient_chunk = slots[at + 1].chunk;
+  key.received = at > 0 && steady(at - 1);
+}
+
 void Stage::lower_calls() {
   const auto& slots = low_.step.schedule.ranks[static_cast<std::size_t>(rank_)];
   std::vector<int> backwards(pieces_.size(), 0);
@@ -252,6 +277,7 @@ void Stage::lower_calls() {
       auto& left = backwards[static_cast<std::size_t>(key.second_chunk >= 0 ? key.second_chunk : s.chunk)];
       key.last = --left == 0;
     }
+    plan_messages(slots, static_cast<std::size_t>(&s - slots.data()), key);
     sim::Call call;
     call.body = static_cast<std::uint16_t>(body(key));
     call.instance = s.microbatch;
@@ -268,21 +294,23 @@ int Stage::body(const BodyKey& key) {
                               key.first ? " first" : "", key.last ? " last" : ""));
   switch (key.kind) {
     case SlotKind::forward:
-      forward(key.chunk, key.first);
+      forward(key);
       break;
     case SlotKind::backward:
-      backward(key.chunk, Pass::backward, key.last);
+      backward(key, key.chunk, Pass::backward);
       break;
     case SlotKind::backward_input:
-      backward(key.chunk, Pass::dgrad, false);
+      backward(key, key.chunk, Pass::dgrad);
       break;
     case SlotKind::backward_weight:
-      backward(key.chunk, Pass::wgrad, key.last);
+      backward(key, key.chunk, Pass::wgrad);
       break;
     case SlotKind::forward_backward:
       forward_backward(key);
       break;
   }
+  for (sim::Instruction& in : out_.instructions())
+    in.flags = static_cast<std::uint8_t>(in.flags & ~mark_beside_exchange);
   const int index = out_.end_body();
   bodies_.emplace(key, index);
   return index;

@@ -75,7 +75,10 @@ class Stage {
   struct BodyKey {
     SlotKind kind;
     int chunk, second_chunk;
-    bool first, last;  // first forward / last backward of the chunk in the step
+    bool first, last;         // first forward / last backward of the chunk in the step
+    bool holds_send = false;  // the next kernel waits for what it sends
+    int gradient_chunk = -1;  // forward: also receives the gradient of the next slot, a backward of this chunk
+    bool received = false;    // backward: the slot before did
     auto operator<=>(const BodyKey&) const = default;
   };
 
@@ -88,11 +91,12 @@ class Stage {
   [[nodiscard]] int body(const BodyKey& key);
 
   // stage_bodies.cpp
-  void forward(int chunk, bool first);
-  void backward(int chunk, Pass pass, bool last);
+  void forward(const BodyKey& key);
+  void backward(const BodyKey& key, int chunk, Pass pass);
   void forward_backward(const BodyKey& key);
   void receive_activation(int chunk, bool backward);
-  void send_activation(int chunk, bool backward);
+  void send_activation(int chunk, bool backward, bool hold);
+  void plan_messages(const std::vector<Slot>& slots, std::size_t at, BodyKey& key) const;
   [[nodiscard]] double stage_output_bytes() const;
   void set_layer(int layer);
   [[nodiscard]] bool repeats(int layer_of_piece) const;
@@ -102,18 +106,21 @@ class Stage {
   void offload_layer(int chunk, int block, std::size_t first_work);  // after its forward
   void reload_layer(int chunk, int block);                           // ahead of its backward
   void await_layer(int chunk, int block);
+  [[nodiscard]] bool offloads(const PieceState& piece, int block) const;
 
   // stage_state.cpp
   void step_begin();
   void step_end();
   void gather_parameters(const ParameterBlock& block, const std::string& name);
+  void gather_piece(const PieceState& piece);
   void reduce_gradients(const PieceParameters& parameters, const std::string& name);
   void join_barrier(int join, const char* name, double bytes, int ranks);
   [[nodiscard]] std::vector<const PieceState*> pieces_in_order() const;  // of the model: alike on ranks that share them
   void reduce_block(const ParameterBlock& block, bool flush);            // collects into buckets
   void prefetch_block(const PieceState& piece, int block);               // ZeRO-3: gathers it if the piece has it
-  void optimizer(double owned);
-  [[nodiscard]] double owned_parameters() const;
+  void update();  // optimizer, and gathers that follow it within the step
+  void optimizer(const char* name, double owned, std::uint8_t waits);
+  [[nodiscard]] double owned_parameters(const std::vector<const PieceState*>& pieces) const;
   [[nodiscard]] double exposed_share() const;  // of a gather or reduction that cannot run beside compute
   [[nodiscard]] double quantised_parameters() const;
   [[nodiscard]] bool fully_sharded() const {
@@ -125,6 +132,10 @@ class Stage {
     return gathers_every_pass() || low_.spec.sharding == Sharding::zero2;
   }
   [[nodiscard]] bool shards_optimizer() const { return low_.spec.sharding != Sharding::none; }
+  // Once a step, beside the next forward.
+  [[nodiscard]] bool gathers_ahead() const {
+    return shards_optimizer() && low_.spec.overlap.parameters && !gathers_every_pass();
+  }
 
   // stage_memory.cpp
   void static_memory();
@@ -152,7 +163,8 @@ class Stage {
 
 // Interleaves a forward and a backward instruction list at their expert exchanges, so that each exchange runs beside
 // the other list's kernels. The backward comes first: the exchange that it opens with runs beside the forward's
-// attention (Megatron-Core's combined 1F1B, DualPipe's overlapped pair).
+// attention (Megatron-Core's combined 1F1B, DualPipe's overlapped pair). What is marked to stay beside an exchange
+// follows it at once.
 [[nodiscard]] std::vector<sim::Instruction> interleave(const std::vector<sim::Instruction>& forward,
                                                        const std::vector<sim::Instruction>& backward);
 

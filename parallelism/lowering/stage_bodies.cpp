@@ -36,7 +36,7 @@ void Stage::receive_activation(int chunk, bool backward) {
   out_.wait_next(sim::bit(sim::Stream::pp_receive));
 }
 
-void Stage::send_activation(int chunk, bool backward) {
+void Stage::send_activation(int chunk, bool backward, bool hold) {
   const Neighbour n = neighbour(chunk, backward ? -1 : 1);
   if (n.rank < 0 || n.rank == rank_) return;
   // Ranks of one TP group hold the same activation unless sequence parallelism splits it; each then sends its part.
@@ -57,7 +57,7 @@ void Stage::send_activation(int chunk, bool backward) {
   op.nic_share = same_domain ? 0 : 1;
   out_.send(op);
   if (!backward && low_.spec.software.keeps_stage_outputs) out_.alloc("activations.stage_output", stage_output_bytes());
-  if (!low_.spec.overlap.p2p) {
+  if (hold) {
     OpSpec wait;
     wait.name = "wait_send";
     wait.wait_streams = sim::bit(sim::Stream::pp_send);
@@ -68,9 +68,10 @@ void Stage::send_activation(int chunk, bool backward) {
 
 int Stage::gathered(const ParameterBlock& block) const { return out_.second_instance() ? block.pair_slot : block.slot; }
 
-void Stage::forward(int chunk, bool first) {
+void Stage::forward(const BodyKey& key) {
+  const int chunk = key.chunk;
   const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
-  const bool wait_parameters = first && low_.spec.overlap.parameters && shards_optimizer() && !gathers_every_pass();
+  const bool wait_parameters = key.first && gathers_ahead();
   const auto enter_block = [&](int block) {
     if (gathers_every_pass()) prefetch_block(p, block + static_cast<int>(low_.spec.overlap.prefetch));
     if (wait_parameters || gathers_every_pass()) out_.wait_next(0, gathered(p.blocks[static_cast<std::size_t>(block)]));
@@ -82,6 +83,7 @@ void Stage::forward(int chunk, bool first) {
   // One graph holds the whole iteration: nothing is launched kernel by kernel.
   out_.in_graph(low_.spec.runtime.cuda_graphs == CudaGraphs::full_iteration);
   receive_activation(chunk, false);
+  if (key.gradient_chunk >= 0) receive_activation(key.gradient_chunk, true);
   if (p.content.embedding) {
     enter_block(p.embedding_block);
     lower_embedding(ctx_, Pass::forward);
@@ -92,7 +94,7 @@ void Stage::forward(int chunk, bool first) {
     ctx_.repeat_layer = repeats(i);
     const std::size_t first_work = cohort_.works.size();
     lower_layer(ctx_, low_.spec.model.layers[static_cast<std::size_t>(ctx_.layer)], Pass::forward);
-    if (low_.spec.offload.activations) offload_layer(chunk, i, first_work);
+    if (offloads(p, i)) offload_layer(chunk, i, first_work);
   }
   if (p.content.loss) {
     enter_block(p.head_block);
@@ -106,13 +108,13 @@ void Stage::forward(int chunk, bool first) {
     ctx_.load = low_.mtp_first_load < 0 ? -1 : low_.mtp_first_load + i;
     lower_mtp(ctx_, Pass::forward);
   }
-  send_activation(chunk, false);
+  send_activation(chunk, false, key.holds_send);
   out_.wait_now();
 }
 
-void Stage::backward(int chunk, Pass pass, bool last) {
+void Stage::backward(const BodyKey& key, int chunk, Pass pass) {
   const PieceState& p = pieces_[static_cast<std::size_t>(chunk)];
-  const bool reduce_here = has_wgrad(pass) && ((last && low_.spec.overlap.gradients) || reduces_every_microbatch());
+  const bool reduce_here = has_wgrad(pass) && ((key.last && low_.spec.overlap.gradients) || reduces_every_microbatch());
   const auto leave_block = [&](int block, bool flush) {
     if (reduce_here) reduce_block(p.blocks[static_cast<std::size_t>(block)], flush);
   };
@@ -127,7 +129,7 @@ void Stage::backward(int chunk, Pass pass, bool last) {
   }
   set_layer(-1);
   out_.in_graph(low_.spec.runtime.cuda_graphs == CudaGraphs::full_iteration);
-  if (has_dgrad(pass)) receive_activation(chunk, true);
+  if (has_dgrad(pass) && !key.received) receive_activation(chunk, true);
   for (int i = p.content.mtp_layers - 1; i >= 0; --i) {
     enter_block(p.first_layer_block + p.content.layers + i);
     set_layer(low_.spec.model.layer_count() - 1);
@@ -142,13 +144,13 @@ void Stage::backward(int chunk, Pass pass, bool last) {
     lower_norm(ctx_, pass, "final_norm");
     leave_block(p.head_block, p.content.layers == 0 && !p.content.embedding);
   }
-  const bool reload = low_.spec.offload.activations && has_dgrad(pass);
-  if (reload) reload_layer(chunk, p.content.layers - 1);
+  const auto reload = [&](int layer) {
+    if (has_dgrad(pass) && offloads(p, layer)) reload_layer(chunk, layer);
+  };
+  reload(p.content.layers - 1);
   for (int i = p.content.layers - 1; i >= 0; --i) {
-    if (reload) {
-      await_layer(chunk, i);
-      reload_layer(chunk, i - 1);
-    }
+    if (has_dgrad(pass) && offloads(p, i)) await_layer(chunk, i);
+    reload(i - 1);
     enter_block(p.first_layer_block + i);
     set_layer(p.content.first_layer + i);
     ctx_.repeat_layer = repeats(i);
@@ -161,17 +163,17 @@ void Stage::backward(int chunk, Pass pass, bool last) {
     lower_embedding(ctx_, pass);
     leave_block(p.embedding_block, true);
   }
-  if (has_dgrad(pass)) send_activation(chunk, true);
+  if (has_dgrad(pass)) send_activation(chunk, true, key.holds_send);
   out_.wait_now();
 }
 
 void Stage::forward_backward(const BodyKey& key) {
   auto& body = out_.instructions();
-  forward(key.chunk, key.first);
+  forward(key);
   const std::vector<sim::Instruction> ahead = std::move(body);
   body.clear();
   out_.second_instance(true);
-  backward(key.second_chunk, Pass::backward, key.last);
+  backward(key, key.second_chunk, Pass::backward);
   out_.second_instance(false);
   body = separate_waits(interleave(ahead, body), out_);
 }
@@ -223,7 +225,10 @@ std::vector<sim::Instruction> interleave(const std::vector<sim::Instruction>& fo
                                          const std::vector<sim::Instruction>& backward) {
   const auto segment_end = [](const std::vector<sim::Instruction>& list, std::size_t from) {
     for (std::size_t i = from; i < list.size(); ++i) {
-      if (list[i].op == sim::Opcode::collective && list[i].stream == sim::Stream::ep) return i + 1;
+      if (list[i].op != sim::Opcode::collective || list[i].stream != sim::Stream::ep) continue;
+      std::size_t end = i + 1;
+      while (end < list.size() && (list[end].flags & mark_beside_exchange) != 0) ++end;
+      return end;
     }
     return list.size();
   };

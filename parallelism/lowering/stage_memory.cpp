@@ -68,7 +68,7 @@ void Stage::static_memory() {
     }
   }
   low_.step.parameters_per_rank_max = std::max(low_.step.parameters_per_rank_max, parameters);
-  const double owned = owned_parameters();
+  const double owned = owned_parameters(pieces_in_order());
   const bool every_pass = gathers_every_pass();
   const bool fp32 = software.fp32_parameters && fully_sharded();
   const auto set = [&](const char* name, double bytes) {
@@ -88,7 +88,7 @@ void Stage::static_memory() {
   if (fp32 && !every_pass) gradients += owned * recipe.gradient_bytes;  // where the unsharded ones are reduced to
   set("gradients", gradients);
   const double optimizer = recipe.optimizer_bytes - (fp32 ? fp32_bytes : 0);
-  set("optimizer", low_.spec.offload.optimizer ? 0 : owned * optimizer);
+  set("optimizer", owned * optimizer * (low_.spec.offload.optimizer ? 1 - low_.spec.offload.optimizer_fraction : 1));
   set("context", software.context_bytes);
   if (every_pass) {
     const double ahead = largest * (1 + low_.spec.overlap.prefetch);

@@ -1,5 +1,5 @@
 // Activation offload: what a layer keeps goes to the host after its forward and comes back one layer ahead of its
-// backward.
+// backward. All layers of a piece do, or its first ones (Megatron-Core's --cpu-offloading-num-layers).
 //
 // Both ways share the copy stream and the device's host link. The memory is freed when the copy ends and taken again
 // when the way back begins, so a slow link shows as memory first and as waiting in backward then. MTP modules stay.
@@ -20,6 +20,12 @@ topology::AffineTime copy_time(const std::map<std::uint16_t, CohortBuilder::Held
 
 }  // namespace
 
+bool Stage::offloads(const PieceState& piece, int block) const {
+  const Offload& offload = low_.spec.offload;
+  const int layers = offload.activation_layers > 0 ? offload.activation_layers : piece.content.layers;
+  return offload.activations && block >= 0 && block < layers;
+}
+
 void Stage::offload_layer(int chunk, int block, std::size_t first_work) {
   Offloaded& layer = offloaded_[{chunk, block}];
   layer.held = out_.held_since(first_work);
@@ -36,7 +42,6 @@ void Stage::offload_layer(int chunk, int block, std::size_t first_work) {
 }
 
 void Stage::reload_layer(int chunk, int block) {
-  if (block < 0) return;
   const Offloaded& layer = offloaded_.at({chunk, block});
   OpSpec op;
   op.name = "reload_activations";

@@ -2,9 +2,10 @@
 //
 // ZeRO-1: gradients are reduce-scattered after the last microbatch (beside its
 // backward when overlapped), each rank updates its share, parameters are gathered
-// (beside the next forward when overlapped). ZeRO-2 reduces every microbatch.
-// ZeRO-3, FSDP and HSDP also gather every block before each pass, `prefetch` blocks
-// ahead. Plain DP: one all-reduce. Experts reduce over edp, all else over dp x cp.
+// (beside the next forward when overlapped; the first chunk's also beside the
+// update of the others, as Megatron-Core's --overlap-param-gather-with-optimizer-step). ZeRO-2 reduces every
+// microbatch. ZeRO-3, FSDP and HSDP also gather every block before each pass, `prefetch` blocks ahead. Plain DP: one
+// all-reduce. Experts reduce over edp, all else over dp x cp.
 #include <algorithm>
 
 #include "parallelism/lowering/stage.h"
@@ -107,11 +108,11 @@ void Stage::reduce_block(const ParameterBlock& block, bool flush) {
   bucket_ = {};
 }
 
-double Stage::owned_parameters() const {
+double Stage::owned_parameters(const std::vector<const PieceState*>& pieces) const {
   double dense = 0;
   double experts = 0;
-  for (const auto& p : pieces_) {
-    for (const auto& b : p.blocks) {
+  for (const PieceState* p : pieces) {
+    for (const auto& b : p->blocks) {
       dense += b.parameters.dense;
       experts += b.parameters.experts;
     }
@@ -129,14 +130,13 @@ double Stage::quantised_parameters() const {
 }
 
 void Stage::step_begin() {
-  const bool gather_now = shards_optimizer() && low_.spec.overlap.parameters && !gathers_every_pass();
   const bool quantise = ctx_.quantised();
-  if (!gather_now && !quantise) return;
+  if (!gathers_ahead() && !quantise) return;
   out_.begin_body("step begin");
-  if (gather_now) {
-    for (const PieceState* p : pieces_in_order()) {
-      for (const auto& b : p->blocks) gather_parameters(b, "parameter_gather");
-    }
+  if (gathers_ahead()) {
+    const auto order = pieces_in_order();
+    for (std::size_t i = low_.spec.overlap.parameters_with_optimizer ? 1 : 0; i < order.size(); ++i)
+      gather_piece(*order[i]);
   }
   if (quantise) {
     // Weights are cast once a step: bf16 read, the narrow tensor and its transposed copy written.
@@ -148,20 +148,45 @@ void Stage::step_begin() {
   cohort_.calls.push_back(call);
 }
 
-void Stage::optimizer(double owned) {
+void Stage::optimizer(const char* name, double owned, std::uint8_t waits) {
   OpSpec op;
-  op.name = "optimizer_step";
+  op.name = name;
   op.category = sim::Category::optimizer;
   Seconds t =
       topology::membound_time(ctx_.device(), Bytes(owned * low_.spec.software.optimizer_bytes_per_parameter), 1);
   if (low_.spec.offload.optimizer) {
     // Gradients go to the host and updated parameters come back; the update itself runs on the host's memory.
-    const Bytes moved(owned * (low_.spec.recipe.gradient_bytes + low_.spec.recipe.parameter_bytes));
+    const Bytes moved(owned * low_.spec.offload.optimizer_fraction *
+                      (low_.spec.recipe.gradient_bytes + low_.spec.recipe.parameter_bytes));
     t = std::max(t, moved / ctx_.device().host_link_bandwidth);
   }
   op.time = {t, Seconds(0), Seconds(0)};
-  op.wait_streams = static_cast<std::uint8_t>(sim::bit(sim::Stream::dp) | sim::bit(sim::Stream::compute));
+  op.wait_streams = waits;
   out_.compute(op);
+}
+
+void Stage::gather_piece(const PieceState& piece) {
+  for (const auto& b : piece.blocks) gather_parameters(b, "parameter_gather");
+}
+
+void Stage::update() {
+  const auto order = pieces_in_order();
+  const std::uint8_t all_reduced =
+      static_cast<std::uint8_t>(sim::bit(sim::Stream::dp) | sim::bit(sim::Stream::compute));
+  if (low_.spec.overlap.parameters_with_optimizer) {
+    optimizer("optimizer_step.first", owned_parameters({order.front()}), all_reduced);
+    gather_piece(*order.front());
+    optimizer("optimizer_step", owned_parameters({order.begin() + 1, order.end()}), sim::bit(sim::Stream::compute));
+    return;
+  }
+  optimizer("optimizer_step", owned_parameters(order), all_reduced);
+  if (!shards_optimizer() || low_.spec.overlap.parameters || gathers_every_pass()) return;
+  for (const PieceState* p : order) gather_piece(*p);
+  OpSpec wait;
+  wait.name = "wait_parameters";
+  wait.wait_streams = sim::bit(sim::Stream::dp);
+  wait.launch = false;
+  out_.compute(wait);
 }
 
 // All ranks of the join meet, with an all-reduce of `bytes` over `ranks` of them.
@@ -201,17 +226,7 @@ void Stage::step_end() {
   }
   // The gradient norm joins all ranks before anybody updates.
   if (low_.step_join >= 0) join_barrier(low_.step_join, "gradient_norm", 4, low_.step.layout.ranks());
-  optimizer(owned_parameters());
-  if (shards_optimizer() && !low_.spec.overlap.parameters && !gathers_every_pass()) {
-    for (const PieceState* p : pieces_in_order()) {
-      for (const auto& b : p->blocks) gather_parameters(b, "parameter_gather");
-    }
-    OpSpec wait;
-    wait.name = "wait_parameters";
-    wait.wait_streams = sim::bit(sim::Stream::dp);
-    wait.launch = false;
-    out_.compute(wait);
-  }
+  update();
   sim::Call call;
   call.body = static_cast<std::uint16_t>(out_.end_body());
   cohort_.calls.push_back(call);

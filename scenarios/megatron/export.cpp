@@ -233,8 +233,20 @@ class Exporter {
       flag("--use-precision-aware-optimizer", spec_.offload.optimizer);
     }
     flag("--fp8-param-gather", width("parameters") == "fp8");
+    write_router(precision["router_dtype"].get<std::string>());
     if (precision["activations"] != "recipe") {
       not_expressed("/precision/activations", "precision of stored activations follows the recipe in Megatron-LM");
+    }
+  }
+
+  // Without the argument Megatron-LM routes in the parameters' 16 bits.
+  void write_router(const std::string& dtype) {
+    if (!spec_.model.is_moe()) {
+      carry("/precision/router_dtype");
+    } else if (dtype == "fp32") {
+      text("--moe-router-dtype", dtype);
+    } else if (dtype == "mixed") {
+      not_expressed("/precision/router_dtype", "mixed: Megatron-LM's fp32 router also multiplies in fp32 in backward");
     }
   }
 
@@ -314,11 +326,42 @@ class Exporter {
     } else {
       carry("/overlap/tp");
     }
-    flag("--no-overlap-p2p-communication", !o.p2p);
+    flag("--overlap-param-gather-with-optimizer-step", o.parameters_with_optimizer);
+    flag("--delay-wgrad-compute", o.delay_wgrad);
+    if (spec_.model.moe.shared_ffn > 0) {
+      flag("--moe-shared-expert-overlap", o.shared_expert);
+    } else {
+      carry("/overlap/shared_expert");
+    }
+    write_messages();
     write_buckets();
     carry("/overlap/prefetch");
+    write_offload();
+  }
+
+  // Megatron-LM overlaps sends of interleaved schedules alone, and batches those that it does not overlap.
+  void write_messages() {
+    const parallelism::Overlap& o = spec_.overlap;
+    if (spec_.degrees.vpp == 1) {
+      for (const char* key : {"p2p", "p2p_warmup_flush", "p2p_batched"}) carry(std::string("/overlap/") + key);
+      return;
+    }
+    flag(o.p2p ? "--overlap-p2p-communication" : "--no-overlap-p2p-communication");
+    flag("--overlap-p2p-communication-warmup-flush", o.p2p_warmup_flush);
+    if (!o.p2p && !o.p2p_batched) {
+      not_expressed("/overlap/p2p_batched", "off: Megatron-LM batches the messages that it does not overlap");
+    }
+  }
+
+  void write_offload() {
     flag("--optimizer-cpu-offload", spec_.offload.optimizer);
-    flag("--fine-grained-activation-offloading", spec_.offload.activations);
+    if (spec_.offload.optimizer && spec_.offload.optimizer_fraction < 1)
+      text("--optimizer-offload-fraction", fmt::format("{}", spec_.offload.optimizer_fraction));
+    if (spec_.offload.activation_layers > 0) {
+      number("--cpu-offloading-num-layers", spec_.offload.activation_layers);
+    } else {
+      flag("--fine-grained-activation-offloading", spec_.offload.activations);
+    }
   }
 
   void write_buckets() {

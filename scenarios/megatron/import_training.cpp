@@ -84,6 +84,17 @@ void import_precision(ImportDraft& draft) {
   draft.set("/precision/parameters", arguments.flag("--fp8-param-gather") ? "fp8" : "bf16", "--fp8-param-gather");
 }
 
+void import_router(ImportDraft& draft) {
+  ArgumentSet& arguments = draft.arguments;
+  constexpr const char* name = "--moe-router-dtype";
+  const auto dtype = arguments.choice(name, {"fp32", "fp64"});
+  if (dtype == 1U) draft.warn("a router in fp64 is not modelled; fp32 is taken");
+  if (!arguments.has(name)) draft.assume(fmt::format("{} not given: bf16, Megatron-LM's default", name));
+  draft.set("/precision/router_dtype", dtype ? "fp32" : "bf16", name);
+  if (arguments.has(name) && draft.carried.is_object() && draft.carried.contains("precision"))
+    draft.carried["precision"].erase("router_dtype");
+}
+
 void import_recompute(ImportDraft& draft) {
   ArgumentSet& arguments = draft.arguments;
   const auto granularity = arguments.choice("--recompute-granularity", {"full", "selective"});
@@ -131,6 +142,7 @@ void import_dispatcher(ImportDraft& draft) {
 void import_experts(ImportDraft& draft) {
   ArgumentSet& arguments = draft.arguments;
   arguments.flag("--moe-grouped-gemm");
+  import_router(draft);
   import_dispatcher(draft);
   if (arguments.flag("--moe-router-force-load-balancing")) {
     draft.set("/routing/skew", "balanced", "--moe-router-force-load-balancing");
@@ -143,6 +155,42 @@ void import_experts(ImportDraft& draft) {
   } else if (pad) {
     arguments.fail("--moe-pad-expert-input-to-capacity", "it needs --moe-expert-capacity-factor");
   }
+}
+
+// Megatron-LM overlaps sends of interleaved schedules alone, and batches those that it does not overlap.
+void import_messages(ImportDraft& draft) {
+  ArgumentSet& arguments = draft.arguments;
+  const auto& layout = draft.made.scenario["parallelism"];
+  const bool chunks = layout.value("vpp", 1LL) > 1;
+  arguments.flag("--overlap-p2p-communication");  // the default of interleaved schedules
+  const bool off = arguments.flag("--no-overlap-p2p-communication");
+  const bool everywhere = arguments.flag("--overlap-p2p-communication-warmup-flush");
+  const bool overlapped = chunks && !off;
+  draft.set("/overlap/p2p", overlapped, "--no-overlap-p2p-communication");
+  draft.set("/overlap/p2p_warmup_flush", overlapped && everywhere, "--overlap-p2p-communication-warmup-flush");
+  draft.set("/overlap/p2p_batched", !overlapped, "--no-overlap-p2p-communication");
+  if (!chunks && !off && layout.value("pp", 1LL) > 1)
+    draft.assume(
+        "point-to-point messages are not overlapped: Megatron-LM overlaps those of interleaved schedules alone");
+}
+
+void import_offload(ImportDraft& draft) {
+  ArgumentSet& arguments = draft.arguments;
+  const bool optimizer = arguments.flag("--optimizer-cpu-offload");
+  draft.set("/offload/optimizer", optimizer, "--optimizer-cpu-offload");
+  const auto fraction = arguments.number("--optimizer-offload-fraction", 0, 1);
+  if (optimizer) draft.set("/offload/optimizer_fraction", fraction.value_or(1), "--optimizer-offload-fraction");
+  constexpr const char* name = "--cpu-offloading-num-layers";
+  const auto layers = arguments.integer(name, 0, 100'000);
+  if (layers.value_or(0) > 0) {
+    arguments.flag("--cpu-offloading");
+    draft.set("/offload/activations", true, name);
+    draft.set("/offload/activation_layers", *layers, name);
+    return;
+  }
+  const bool modules = arguments.flag("--fine-grained-activation-offloading");
+  draft.set("/offload/activations", arguments.flag("--cpu-offloading") || modules,
+            "--fine-grained-activation-offloading");
 }
 
 void import_graphs(ImportDraft& draft) {
@@ -170,13 +218,16 @@ void import_training(ImportDraft& draft) {
 void import_runtime(ImportDraft& draft) {
   ArgumentSet& arguments = draft.arguments;
   if (draft.model && draft.model->is_moe()) import_experts(draft);
-  const auto overlap = [&](const char* key, const char* name, bool flag_turns_off = false) {
-    draft.set(std::string("/overlap/") + key, arguments.flag(name) != flag_turns_off, name);
+  const auto overlap = [&](const char* key, const char* name) {
+    draft.set(std::string("/overlap/") + key, arguments.flag(name), name);
   };
   overlap("gradients", "--overlap-grad-reduce");
   overlap("parameters", "--overlap-param-gather");
   overlap("tp", "--tp-comm-overlap");
-  overlap("p2p", "--no-overlap-p2p-communication", true);
+  overlap("parameters_with_optimizer", "--overlap-param-gather-with-optimizer-step");
+  overlap("delay_wgrad", "--delay-wgrad-compute");
+  overlap("shared_expert", "--moe-shared-expert-overlap");
+  import_messages(draft);
   if (const auto elements = arguments.integer("--ddp-bucket-size", 1, 1LL << 50)) {
     const bool half = draft.made.scenario["precision"]["gradients"] == "bf16";
     draft.set("/overlap/gradient_bucket_bytes", static_cast<double>(*elements) * (half ? 2 : 4), "--ddp-bucket-size");
@@ -184,10 +235,7 @@ void import_runtime(ImportDraft& draft) {
     draft.set("/overlap/gradient_bucket_bytes", 0, "--ddp-bucket-size");
   }
   import_graphs(draft);
-  draft.set("/offload/optimizer", arguments.flag("--optimizer-cpu-offload"), "--optimizer-cpu-offload");
-  const bool activations = arguments.flag("--fine-grained-activation-offloading");
-  draft.set("/offload/activations", arguments.flag("--cpu-offloading") || activations,
-            "--fine-grained-activation-offloading");
+  import_offload(draft);
   if (const auto multiple = arguments.integer("--make-vocab-size-divisible-by", 1, 1 << 20)) {
     const bool carried = draft.carried.is_object() && draft.carried.contains("software");
     if (!carried && *multiple != 128) {

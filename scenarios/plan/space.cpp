@@ -144,6 +144,11 @@ void read_overlap(Space& space, const StepSpec& spec, const std::vector<std::str
     OverlapChoice choice{overlap_names()[i], own.gradients, own.parameters, own.tp, own.p2p};
     if (choice.name == "all") choice = {choice.name, true, true, hides_tp, true};
     if (choice.name == "none") choice = {choice.name, false, false, false, false};
+    const bool as_given = choice.p2p == own.p2p;
+    choice.p2p_warmup_flush = as_given ? own.p2p_warmup_flush : choice.p2p;
+    choice.p2p_batched = as_given && own.p2p_batched;
+    choice.with_optimizer = own.parameters_with_optimizer;
+    choice.delay_wgrad = own.delay_wgrad && spec.model.is_moe();
     const auto same = [&](const OverlapChoice& c) {
       return c.gradients == choice.gradients && c.parameters == choice.parameters && c.tp == choice.tp &&
              c.p2p == choice.p2p;
@@ -246,6 +251,19 @@ Result<Space> make_space(const Scenario& scenario, const SpaceRequest& request) 
   return s;
 }
 
+namespace {
+
+// Where the point has what the scenario asks for: several chunks a rank, gathered once a step.
+bool gathers_with_optimizer(const OverlapChoice& o, const Point& p) {
+  const bool chunks = p.vpp > 1 || p.schedule == ScheduleKind::zb_v || p.schedule == ScheduleKind::dualpipe ||
+                      p.schedule == ScheduleKind::dualpipe_v;
+  const bool once =
+      p.sharding == Sharding::zero1 || p.sharding == Sharding::zero2 || (p.sharding != Sharding::none && p.pp > 1);
+  return o.with_optimizer && o.parameters && chunks && once;
+}
+
+}  // namespace
+
 void apply(const Space& space, const Point& p, StepSpec& spec) {
   spec.cluster.devices = p.devices;
   spec.workload.global_batch = p.global_batch;
@@ -277,6 +295,10 @@ void apply(const Space& space, const Point& p, StepSpec& spec) {
   spec.overlap.parameters = o.parameters;
   spec.overlap.tp = o.tp;
   spec.overlap.p2p = o.p2p;
+  spec.overlap.p2p_warmup_flush = o.p2p_warmup_flush;
+  spec.overlap.p2p_batched = o.p2p_batched;
+  spec.overlap.parameters_with_optimizer = gathers_with_optimizer(o, p);
+  spec.overlap.delay_wgrad = o.delay_wgrad && paired(p.schedule);
   spec.overlap.ep = paired(p.schedule) && spec.model.is_moe();
 }
 
@@ -305,7 +327,11 @@ std::vector<std::string> settings(const Space& space, const Point& p) {
       fmt::format("overlap.gradients={}", o.gradients),
       fmt::format("overlap.parameters={}", o.parameters),
       fmt::format("overlap.tp={}", o.tp),
-      fmt::format("overlap.p2p={}", o.p2p)};
+      fmt::format("overlap.p2p={}", o.p2p),
+      fmt::format("overlap.p2p_warmup_flush={}", o.p2p_warmup_flush),
+      fmt::format("overlap.p2p_batched={}", o.p2p_batched),
+      fmt::format("overlap.parameters_with_optimizer={}", gathers_with_optimizer(o, p)),
+      fmt::format("overlap.delay_wgrad={}", o.delay_wgrad && paired(p.schedule))};
   if (p.sharding != Sharding::hsdp) sets.emplace_back("parallelism.shard_group=null");
   // The schedule decides: on for the paired ones of an MoE model.
   sets.emplace_back("overlap.ep=null");

@@ -24,6 +24,8 @@ struct RecomputeChoice {
 struct OverlapChoice {
   std::string name;
   bool gradients = true, parameters = true, tp = false, p2p = true;
+  bool p2p_warmup_flush = true, p2p_batched = false;
+  bool with_optimizer = false, delay_wgrad = false;  // the scenario's, where a point can have them
 };
 
 // Values of each axis, ascending or in the order given; the search takes their product, the last axis fastest.

@@ -76,7 +76,8 @@ double update_seconds(const StateRequest& r, double owned) {
   Seconds t =
       topology::membound_time(spec.cluster.device, Bytes(owned * spec.software.optimizer_bytes_per_parameter), 1);
   if (spec.offload.optimizer) {
-    const Bytes moved(owned * (spec.recipe.gradient_bytes + spec.recipe.parameter_bytes));
+    const Bytes moved(owned * spec.offload.optimizer_fraction *
+                      (spec.recipe.gradient_bytes + spec.recipe.parameter_bytes));
     t = std::max(t, moved / spec.cluster.device.host_link_bandwidth);
   }
   return t.value * r.speed;
@@ -121,7 +122,8 @@ double static_bytes(const StepSpec& spec, const Weights& w, double owned) {
   bytes += (every_microbatch(spec) ? owned : w.total()) * recipe.gradient_bytes;
   if (software.bf16_gradients_stay && recipe.gradient_bytes > bf16_bytes) bytes += w.total() * bf16_bytes;
   if (fp32 && !each) bytes += owned * recipe.gradient_bytes;
-  if (!spec.offload.optimizer) bytes += owned * (recipe.optimizer_bytes - (fp32 ? fp32_bytes : 0));
+  const double on_device = spec.offload.optimizer ? 1 - spec.offload.optimizer_fraction : 1;
+  bytes += owned * (recipe.optimizer_bytes - (fp32 ? fp32_bytes : 0)) * on_device;
   if (each) {
     const double ahead = w.largest * (1 + spec.overlap.prefetch);
     bytes += (fp32 ? w.root + ahead : std::max(w.root, ahead)) * recipe.parameter_bytes;
@@ -163,6 +165,8 @@ RankState rank_state(const StateRequest& r, std::size_t rank) {
     }
     for (std::size_t b = 0; b < p.dense.size(); ++b) s.gather.push_back(gather_seconds(r, g, p.dense[b], p.experts[b]));
     s.gather_all = sum(s.gather);
+    // Beside the update of the other pieces: the bounds count them as free.
+    if (spec.overlap.parameters_with_optimizer && state.pieces.empty()) s.gather.assign(p.dense.size(), 0);
     gathers += s.gather_all;
     add_reductions(r, g, p, s);
     state.pieces.push_back(std::move(s));

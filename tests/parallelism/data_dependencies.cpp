@@ -85,6 +85,10 @@ class Chain {
 
  private:
   [[nodiscard]] static bool beside(const std::string& name) { return starts(name, "shared_expert"); }
+  // Weight gradients read what the chain had before the exchange, and only the reduction reads them.
+  [[nodiscard]] static bool delayed(const std::string& name) {
+    return starts(name, "expert_fc") && name.find(".wgrad") != std::string::npos;
+  }
 
   void fault(const std::string& name, Ticks at, const Made& needs) {
     faults_.push_back(fmt::format("{}: {} at {} before the end of {} at {}", where_, name, at, needs.by, needs.end));
@@ -113,6 +117,11 @@ class Chain {
 
   void kernel(const Op& op, const Made& made) {
     const std::string& name = op.work->name;
+    if (exchange_ && delayed(name)) {
+      need(op, value_);
+      kernel_ = made;
+      return;
+    }
     Made needs = needed(name);
     if (starts(name, "attention_core") && !hops_.empty()) {
       if (core_ > 0 && core_ <= hops_.size()) needs = later(needs, hops_[core_ - 1]);
@@ -190,7 +199,7 @@ class StageCheck {
 
   // `update`: end of the optimizer step before.
   void run(const std::vector<sim::TimelineOp>& ops, const Made& update) {
-    Made reduced;
+    Made reduced, first_update;
     bool gathered = false;
     for (std::size_t i = 0; i < ops.size();) {
       const std::int32_t call = ops[i].call;
@@ -208,9 +217,14 @@ class StageCheck {
         }
         if (in.stream == Stream::dp && !starts(work.name, "parameter_gather"))
           reduced = later(reduced, {ops[i].end, work.name});
-        if (work.name == "optimizer_step" && ops[i].begin < reduced.end)
-          faults_.push_back(fmt::format("{}: optimizer_step at {} before the end of {} at {}", where, ops[i].begin,
+        if (starts(work.name, "optimizer_step") && ops[i].begin < reduced.end)
+          faults_.push_back(fmt::format("{}: {} at {} before the end of {} at {}", where, work.name, ops[i].begin,
                                         reduced.by, reduced.end));
+        // Parameters that are gathered within the step are those of the chunk that is updated first.
+        if (work.name == "optimizer_step.first") first_update = {ops[i].end, work.name};
+        if (starts(work.name, "parameter_gather") && ops[i].begin < first_update.end)
+          faults_.push_back(fmt::format("{}: {} at {} before the end of {} at {}", where, work.name, ops[i].begin,
+                                        first_update.by, first_update.end));
         chains[(in.flags & sim::flag_second_instance) != 0 ? 1 : 0].add({&in, &work, ops[i].begin, ops[i].end});
       }
       pass(call, chains);

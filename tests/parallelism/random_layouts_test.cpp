@@ -63,6 +63,12 @@ void shorten(models::Model& model, int layers) {
   model.layers.erase(model.layers.begin(), model.layers.end() - keep);
 }
 
+int pieces_of_rank(const StepSpec& spec) {
+  const bool two = spec.degrees.vpp == 2 || spec.schedule == ScheduleKind::zb_v ||
+                   spec.schedule == ScheduleKind::dualpipe || spec.schedule == ScheduleKind::dualpipe_v;
+  return two ? 2 : 1;
+}
+
 void draw_layout(Dice& dice, StepSpec& spec) {
   spec.degrees.pp = dice.of<int>({1, 2, 4});
   spec.degrees.tp = dice.of<int>({1, 1, 2});
@@ -83,9 +89,7 @@ void draw_layout(Dice& dice, StepSpec& spec) {
   if (spec.schedule == ScheduleKind::interleaved && dice.chance(0.3)) spec.schedule_group = spec.degrees.pp + 1;
   if (dice.chance(0.2)) {
     // Uneven: the first piece takes what the others leave.
-    const bool two =
-        spec.degrees.vpp == 2 || spec.schedule == ScheduleKind::zb_v || spec.schedule == ScheduleKind::dualpipe_v;
-    const int pieces = spec.degrees.pp * (two ? 2 : 1);
+    const int pieces = spec.degrees.pp * (spec.schedule == ScheduleKind::dualpipe ? 1 : pieces_of_rank(spec));
     spec.stage_layers.assign(static_cast<std::size_t>(pieces), 1);
     spec.stage_layers.front() = spec.model.layer_count() - (pieces - 1);
   }
@@ -124,12 +128,21 @@ void draw_habits(Dice& dice, StepSpec& spec) {
   spec.overlap.parameters = dice.chance(0.5);
   spec.overlap.tp = dice.chance(0.3);
   spec.overlap.p2p = dice.chance(0.7);
+  spec.overlap.p2p_warmup_flush = spec.overlap.p2p && dice.chance(0.5);
+  spec.overlap.p2p_batched = dice.chance(spec.overlap.p2p ? 0.005 : 0.5);
+  spec.overlap.shared_expert = dice.chance(0.3);
+  spec.recipe.router_dtype = dice.of<RouterDtype>({RouterDtype::mixed, RouterDtype::bf16, RouterDtype::fp32});
   spec.overlap.gradient_bucket_bytes = dice.of<double>({0, 1e6, 1e9});
   spec.overlap.prefetch = dice.of<double>({0, 1, 2});
   spec.fabric.contention = dice.chance(0.2);
   const bool pairs = spec.schedule == ScheduleKind::coscheduled || spec.schedule == ScheduleKind::dualpipe ||
                      spec.schedule == ScheduleKind::dualpipe_v;
   spec.overlap.ep = pairs && dice.chance(0.7);
+  const bool moe_pairs = pairs && spec.model.is_moe();
+  spec.overlap.delay_wgrad = dice.chance(moe_pairs ? 0.5 : 0.005);
+  const bool every_pass = spec.sharding >= Sharding::zero3 && spec.reshard_after_forward;
+  const bool gathers = spec.overlap.parameters && spec.sharding != Sharding::none && !every_pass;
+  spec.overlap.parameters_with_optimizer = dice.chance(gathers && pieces_of_rank(spec) > 1 ? 0.5 : 0.005);
   spec.runtime.dispatcher =
       dice.of<topology::Dispatcher>({topology::Dispatcher::all_gather, topology::Dispatcher::all_to_all,
                                      topology::Dispatcher::deepep, topology::Dispatcher::hybridep});
@@ -138,8 +151,10 @@ void draw_habits(Dice& dice, StepSpec& spec) {
   spec.runtime.host_launch_us = dice.of<double>({0, 5});
   spec.runtime.host_sync_us = 20;
   spec.noise.device_sigma = dice.of<double>({0, 0.02});
-  spec.offload.activations = dice.chance(0.15);
+  spec.offload.activations = dice.chance(0.25);
+  if (spec.offload.activations) spec.offload.activation_layers = dice.of<int>({0, 1, 2, 100});
   spec.offload.optimizer = dice.chance(0.15);
+  if (spec.offload.optimizer) spec.offload.optimizer_fraction = dice.of<double>({0, 0.5, 1});
   if (spec.model.is_moe()) {
     spec.routing.kind = dice.of<SkewKind>({SkewKind::balanced, SkewKind::zipf, SkewKind::dirichlet});
     spec.routing.parameter = 0.5;
@@ -280,6 +295,7 @@ bool runs(const StepSpec& spec) {
   options.step = 1;
   options.critical_path = false;
   const auto report = sim::record_step(lowered->program, conditions, options);
+  INFO((report ? std::string() : report.errors().front().message));
   REQUIRE(report.ok());
   ExchangeSink exchanges;
   sim::RunOptions run;

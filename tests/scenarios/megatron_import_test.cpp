@@ -222,6 +222,44 @@ MODEL_ARGS:
   CHECK(shown(unset.errors()).find("--define") != std::string::npos);
 }
 
+TEST_CASE("Megatron arguments of overlap, offload and the router") {
+  const std::string base =
+      "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 --micro-batch-size 1 "
+      "--global-batch-size 64 --bf16 --vocab-size 32000 --world-size 16 --num-experts 8 --use-distributed-optimizer "
+      "--overlap-param-gather --pipeline-model-parallel-size 4 ";
+  const auto read = [&](const std::string& more) {
+    const MegatronImport made = imported(base + more);
+    CHECK(made.unused.empty());
+    return loaded(made.scenario.dump()).spec;
+  };
+  const auto plain = read("");
+  CHECK(plain.recipe.router_dtype == parallelism::RouterDtype::bf16);
+  CHECK_FALSE(plain.overlap.p2p);  // 1F1B's messages
+  CHECK(plain.overlap.p2p_batched);
+  CHECK_FALSE(plain.overlap.shared_expert);
+  const auto chunks = read(
+      "--num-virtual-stages-per-pipeline-rank 2 --overlap-param-gather-with-optimizer-step --moe-router-dtype fp32 "
+      "--cpu-offloading-num-layers 3");
+  CHECK(chunks.overlap.p2p);
+  CHECK_FALSE(chunks.overlap.p2p_warmup_flush);
+  CHECK_FALSE(chunks.overlap.p2p_batched);
+  CHECK(chunks.overlap.parameters_with_optimizer);
+  CHECK(chunks.recipe.router_dtype == parallelism::RouterDtype::fp32);
+  CHECK(chunks.offload.activations);
+  CHECK(chunks.offload.activation_layers == 3);
+  const auto everywhere = read(
+      "--num-virtual-stages-per-pipeline-rank 2 --overlap-p2p-communication --overlap-p2p-communication-warmup-flush");
+  CHECK(everywhere.overlap.p2p_warmup_flush);
+  const auto off = read("--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication");
+  CHECK_FALSE(off.overlap.p2p);
+  CHECK(off.overlap.p2p_batched);
+  const auto paired = read(
+      "--num-virtual-stages-per-pipeline-rank 2 --overlap-moe-expert-parallel-comm --delay-wgrad-compute "
+      "--moe-shared-expert-overlap");
+  CHECK(paired.overlap.delay_wgrad);
+  CHECK(paired.overlap.shared_expert);
+}
+
 TEST_CASE("uneven pipelines of Megatron arguments") {
   const std::string base =
       "--num-layers 30 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 --micro-batch-size 1 "

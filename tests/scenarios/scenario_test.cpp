@@ -116,6 +116,33 @@ TEST_CASE("short forms expand") {
   CHECK(s.spec.runtime.graph_modules == std::vector<std::string>{"attn", "moe_router"});
 }
 
+TEST_CASE("defaults of overlap, offload and the router are named where they change the answer") {
+  const Scenario s = loaded(small);
+  CHECK(mentions(s.assumptions, "precision.router_dtype not given: mixed"));
+  CHECK_FALSE(mentions(s.assumptions, "overlap.p2p_warmup_flush"));  // no pipeline
+  CHECK_FALSE(mentions(s.assumptions, "overlap.delay_wgrad"));
+  CHECK(s.spec.overlap.shared_expert == s.spec.software.overlap_shared_expert);
+
+  const Scenario piped = loaded(small, {"parallelism.pp=2", "parallelism.vpp=2", "parallelism.ep=4"});
+  CHECK(mentions(piped.assumptions, "overlap.p2p_warmup_flush not given: on"));
+  CHECK(mentions(piped.assumptions, "overlap.parameters_with_optimizer not given: off"));
+  CHECK(piped.spec.overlap.p2p_warmup_flush);
+  const Scenario blocking = loaded(small, {"parallelism.pp=2", "parallelism.ep=4", "overlap.p2p=false"});
+  CHECK(mentions(blocking.assumptions, "overlap.p2p_batched not given: off"));
+  CHECK_FALSE(blocking.spec.overlap.p2p_warmup_flush);
+  CHECK(mentions(loaded(small, {"overlap.ep=true"}).assumptions, "overlap.delay_wgrad not given: off"));
+
+  CHECK(mentions(loaded(small, {"offload.optimizer=true"}).assumptions, "offload.optimizer_fraction not given: all"));
+  CHECK(loaded(small, {"offload.optimizer_fraction=0.5"}).spec.offload.optimizer);
+
+  const Scenario some = loaded(small, {"offload.activation_layers=5", "precision.router_dtype=fp32"});
+  CHECK(some.spec.offload.activations);
+  CHECK(some.spec.offload.activation_layers == 5);
+  CHECK(some.spec.recipe.router_dtype == parallelism::RouterDtype::fp32);
+  CHECK_FALSE(mentions(some.assumptions, "router_dtype"));
+  CHECK(mentions(loaded(small, {"offload.activations=true"}).assumptions, "offload.activation_layers not given"));
+}
+
 TEST_CASE("overlap of the expert exchange brings its schedule") {
   const Scenario s = loaded(small, {"overlap.ep=true"});
   CHECK(s.spec.schedule == ScheduleKind::coscheduled);

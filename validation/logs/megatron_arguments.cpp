@@ -49,11 +49,12 @@ constexpr std::array<std::pair<const char*, const char*>, 14> plain_numbers{{
     {"virtual_pipeline_model_parallel_size", "vpp"},
 }};
 
-constexpr std::array<std::pair<const char*, const char*>, 5> on_off{{
+constexpr std::array<std::pair<const char*, const char*>, 6> on_off{{
     {"sequence_parallel", "sequence_parallel"},
     {"overlap_grad_reduce", "dp_overlap"},
     {"tp_comm_overlap", "tp_overlap"},
     {"overlap_moe_expert_parallel_comm", "ep_overlap"},
+    {"delay_wgrad_compute", "delay_wgrad"},
     {"moe_permute_fusion", "permute_fusion"},
 }};
 
