@@ -120,6 +120,21 @@ void draw_all(int count, std::uint64_t seed) {
        {"workload.global_batch=64", "runtime.cuda_graphs=partial", "routing.capacity_factor=1.2", "routing.drop=drop",
         "routing.skew=zipf:0.3"},
        true},
+      {"mixtral-8x7b",
+       "h100:32",
+       {"workload.global_batch=64", "workload.sequence_length=2048", "overlap.delay_wgrad=true",
+        "overlap.parameters_with_optimizer=true", "overlap.p2p_warmup_flush=false"},
+       true},
+      {"llama-3-8b",
+       "h100:16",
+       {"workload.global_batch=32", "overlap.p2p=false", "overlap.p2p_batched=true",
+        "overlap.parameters_with_optimizer=true", "offload.activation_layers=1", "offload.optimizer_fraction=0.5"},
+       false},
+      {"deepseek-v3",
+       "h800:64",
+       {"workload.global_batch=128", "overlap.delay_wgrad=true", "overlap.shared_expert=true",
+        "precision.router_dtype=fp32"},
+       true},
   };
   for (const Case& c : cases) {
     const Drawn drawn = draw(c.model, c.cluster, c.sets, c.moe ? request : dense, count, seed);
@@ -134,5 +149,5 @@ void draw_all(int count, std::uint64_t seed) {
 
 TEST_CASE("no bound is above the simulated step or its memory") { draw_all(8, 1); }
 
-// 10,000 layouts over the five systems.
+// 10,000 layouts over the five systems, 6,000 with options of overlap and offload.
 TEST_CASE("no bound is above the simulated step on many layouts", "[slow]") { draw_all(2000, 2); }
