@@ -81,6 +81,17 @@ std::vector<std::string> Arguments::list(std::string_view option) const {
   return has(option) ? values_[std::string(option)].as<std::vector<std::string>>() : std::vector<std::string>{};
 }
 
+std::vector<std::string> Arguments::empty_options(const po::options_description& description) const {
+  std::vector<std::string> names;
+  for (const auto& option : description.options()) {
+    const std::string& name = option->long_name();
+    if (option->semantic()->max_tokens() == 0 || !has(name)) continue;
+    const auto* text = boost::any_cast<std::string>(&values_[name].value());
+    if (text != nullptr && text->empty()) names.push_back(name);
+  }
+  return names;
+}
+
 void Arguments::fail(std::string_view option, std::string message) {
   errors_.push_back(usage(option, std::move(message)));
 }

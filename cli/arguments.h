@@ -33,6 +33,10 @@ class Arguments {
   std::vector<int> integers(std::string_view option, int high);
   std::optional<std::size_t> choice(std::string_view option, const std::vector<std::string>& allowed);
 
+  // Options of the description that take a value and were given an empty one ('--ranks ""').
+  [[nodiscard]] std::vector<std::string> empty_options(
+      const boost::program_options::options_description& description) const;
+
   void fail(std::string_view option, std::string message);
   [[nodiscard]] const Errors& errors() const { return errors_; }
 

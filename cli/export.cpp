@@ -10,6 +10,7 @@
 #include "cli/scenario_options.h"
 #include "cli/subcommand.h"
 #include "scenarios/megatron/export.h"
+#include "scenarios/report/text_table.h"
 
 namespace stepcast::cli {
 namespace {
@@ -23,6 +24,21 @@ Result<Output> export_megatron(const Invocation& invocation, const std::vector<s
   return Output{render(
       invocation.globals, [&] { return to_json(exported); }, [&] { return to_text(exported); },
       [&] { return to_csv(exported); })};
+}
+
+Result<Output> export_scenario(const Invocation& invocation, const std::vector<std::string>& files) {
+  const auto scenario = read_scenario(invocation, files);
+  if (!scenario) return scenario.errors();
+  const auto csv = [&] {
+    std::string text = scenarios::csv_line({"key", "value", "origin"});
+    for (const auto& [key, origin] : scenario->origins) {
+      const auto& value = scenario->resolved.at(nlohmann::ordered_json::json_pointer(key));
+      text += scenarios::csv_line({key, value.is_string() ? value.get<std::string>() : value.dump(), origin});
+    }
+    return text;
+  };
+  return Output{render(
+      invocation.globals, [&] { return scenario->resolved; }, [&] { return json_text(scenario->resolved); }, csv)};
 }
 
 // The sampled step that explain's DAG shows.
@@ -63,6 +79,13 @@ const std::vector<Subcommand>& kinds() {
                                                1,
                                                {"model", "cluster", "profile"},
                                                export_megatron},
+                                              {"scenario",
+                                               "SCENARIO | --model NAME --cluster NAME:N",
+                                               "the complete scenario, every default written out",
+                                               0,
+                                               1,
+                                               {"model", "cluster", "profile"},
+                                               export_scenario},
                                               {"chakra",
                                                "SCENARIO [--ranks LIST] --output PREFIX",
                                                "execution traces of ranks for ASTRA-sim: PREFIX.RANK.et",
@@ -85,16 +108,17 @@ Result<Output> run(const Invocation& invocation) { return run_subcommand(invocat
 
 }  // namespace
 
-const Command export_command = {"export",
-                                "megatron|chakra SCENARIO [OPTIONS]",
-                                "Writes a scenario for other tools: Megatron-LM arguments, Chakra execution traces.",
-                                {"stepcast export megatron olmoe-1b-7b-h100-8 --set parallelism.ep=4 --format json",
-                                 "stepcast export chakra olmoe-1b-7b-h100-8 --ranks 0-3 --output olmoe"},
-                                subcommand_positional,
-                                -1,
-                                add_options,
-                                run,
-                                true,
-                                false};
+const Command export_command = {
+    "export",
+    "megatron|chakra|scenario SCENARIO [OPTIONS]",
+    "Writes a scenario in full or for other tools: Megatron-LM arguments, Chakra execution traces.",
+    {"stepcast export megatron olmoe-1b-7b-h100-8 --set parallelism.ep=4 --format json",
+     "stepcast export chakra olmoe-1b-7b-h100-8 --ranks 0-3 --output olmoe"},
+    subcommand_positional,
+    -1,
+    add_options,
+    run,
+    true,
+    false};
 
 }  // namespace stepcast::cli

@@ -9,8 +9,10 @@
 #include "cli/import_profile.h"
 #include "cli/render.h"
 #include "cli/subcommand.h"
+#include "models/catalog.h"
 #include "scenarios/megatron/import.h"
 #include "scenarios/overrides.h"
+#include "scenarios/report/text_table.h"
 #include "scenarios/scenario.h"
 #include "sim/base/json_reader.h"
 
@@ -72,6 +74,23 @@ Result<Output> import_megatron(const Invocation& invocation, const std::vector<s
       [&] { return to_csv(*imported); })};
 }
 
+std::string flat_csv(const nlohmann::ordered_json& json) {
+  std::string text = scenarios::csv_line({"key", "value"});
+  const auto flat = json.flatten();
+  for (const auto& [key, value] : flat.items())
+    text += scenarios::csv_line({key, value.is_string() ? value.get<std::string>() : value.dump()});
+  return text;
+}
+
+Result<Output> import_hf(const Invocation& invocation, const std::vector<std::string>& files) {
+  const auto model = models::import_hf_config(files.front());
+  if (!model) return model.errors();
+  const auto file = models::model_to_json(*model);
+  for (const std::string& line : model->assumptions) invocation.progress.note("stepcast: assumed: " + line);
+  return Output{render(
+      invocation.globals, [&] { return file; }, [&] { return json_text(file); }, [&] { return flat_csv(file); })};
+}
+
 const std::vector<Subcommand>& kinds() {
   static const std::vector<Subcommand> all = {
       {"megatron",
@@ -81,6 +100,13 @@ const std::vector<Subcommand>& kinds() {
        1,
        {"cluster", "model", "define"},
        import_megatron},
+      {"hf",
+       "config.json",
+       "a Hugging Face configuration: a model file, which model and --model take",
+       1,
+       1,
+       {},
+       import_hf},
       {"kineto",
        "TRACE.json[.gz]...",
        "PyTorch profiler traces, one a rank: a profile in a forecast's parts",
@@ -127,14 +153,21 @@ void add_options(po::options_description& options) {
       "ranks", value("N"), "nccl: count of ranks, where the header is cut");
 }
 
-Result<Output> run(const Invocation& invocation) { return run_subcommand(invocation, kinds(), own_options); }
+Result<Output> run(const Invocation& invocation) {
+  const std::vector<std::string> words = invocation.arguments.list(subcommand_positional);
+  if (!invocation.arguments.list("set").empty() && !words.empty() && words.front() != "megatron") {
+    return make_error(ErrorCode::usage, fmt::format("'{}' makes no scenario: it has no key to override", words.front()),
+                      "--set");
+  }
+  return run_subcommand(invocation, kinds(), own_options);
+}
 
 }  // namespace
 
 const Command import_command = {
     "import",
-    "megatron | megatron-log | kineto | topo | nccl FILE... [OPTIONS]",
-    "Reads other tools' files: Megatron-LM arguments and logs, profiles, topologies, nccl-tests.",
+    "megatron | hf | megatron-log | kineto | topo | nccl FILE... [OPTIONS]",
+    "Reads other tools' files: Megatron-LM arguments and logs, models, profiles, topologies, nccl-tests.",
     {"stepcast import megatron run.sh --cluster h100:64 --output scenario.json",
      "stepcast import megatron args.yaml --cluster h100:64 --define PP=8 --format json"},
     subcommand_positional,

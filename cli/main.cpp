@@ -1,4 +1,5 @@
 // stepcast: reads the command line, runs one command, writes its result.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -63,10 +64,6 @@ Errors check_written_files(Arguments& arguments) {
   for (const char* option : written_files) {
     if (!arguments.has(option)) continue;
     const fs::path name = arguments.text(option);
-    if (name.empty()) {
-      arguments.fail(option, "a file name is needed");
-      continue;
-    }
     // Made absolute first: a relative name of which nothing exists would stay as it is.
     std::error_code ignored;
     const auto [other, first] = taken.emplace(fs::weakly_canonical(fs::absolute(name, ignored), ignored), option);
@@ -77,6 +74,14 @@ Errors check_written_files(Arguments& arguments) {
     }
   }
   return errors;
+}
+
+// An empty value would read as an absent option.
+void refuse_empty_values(Arguments& arguments, const po::options_description& options) {
+  for (const std::string& option : arguments.empty_options(options)) {
+    const bool file = std::find(written_files.begin(), written_files.end(), option) != written_files.end();
+    arguments.fail(option, file ? "a file name is needed" : "found '', a value is needed");
+  }
 }
 
 // The catalogue is looked for when the command asks for none of the usage errors first.
@@ -126,6 +131,8 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
   if (arguments.flag("help")) {
     return print(help_of(command, own, global));
   }
+  refuse_empty_values(arguments, all);
+  if (!arguments.errors().empty()) return report(arguments.errors());
   auto globals = read_globals(command, arguments);
   if (!globals) return report(globals.errors());
   const Errors unwritable = check_written_files(arguments);

@@ -1,13 +1,12 @@
 // stepcast plan: searches parallel layouts.
-#include <chrono>
 #include <optional>
 #include <string>
 
-#include <fmt/format.h>
 #include <boost/program_options/value_semantic.hpp>
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/layout_axes.h"
 #include "cli/output_file.h"
 #include "cli/render.h"
 #include "cli/report_file.h"
@@ -21,29 +20,22 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr int most_devices = 1048576;
-constexpr int largest_batch = 1 << 28;
+constexpr int largest_batch = 1 << 20;
 
 void add_options(po::options_description& options) {
   add_scenario_options(options);
   const auto list = [](const char* name) { return po::value<std::string>()->value_name(name); };
   options.add_options()("devices", list("LIST"), "device counts to compare (default: the scenario's)")(
-      "global-batch", list("LIST"), "sequences a step (default: the scenario's)")(
-      "tp", list("LIST"), "tensor parallelism, as in 1,2,4 (default: divisors of the NVLink domain up to 8)")(
-      "cp", list("LIST"), "context parallelism (default: pieces of 2,048 tokens and above)")(
-      "pp", list("LIST"), "pipeline ranks (default: divisors of the devices up to 64)")(
-      "vpp", list("LIST"), "chunks a pipeline rank (default: 1,2,4)")(
-      "ep", list("LIST"), "expert parallelism (default: divisors of the devices up to the experts)")(
-      "etp", list("LIST"), "tensor parallelism of experts (default: as --tp)")(
-      "micro-batch", list("LIST"), "sequences a microbatch (default: 1,2,4)")(
-      "schedule", list("LIST"), "as in 1f1b,interleaved (default: all but gpipe)")(
-      "sharding", list("LIST"), "of none, zero1, zero2, zero3, hsdp (default: zero1,zero2,zero3)")(
+      "global-batch", list("LIST"),
+      "sequences a step (default: the scenario's), or free: its quarter, half, double and fourfold too");
+  add_layout_axes(options);
+  options.add_options()(
       "recompute", list("LIST"),
       "of none, full, scenario, selective, selective:MODULE+MODULE (default: none, the scenario's, selective, full)")(
       "dispatcher", list("LIST"),
       "of allgather, alltoall, deepep, hybridep (default: alltoall, deepep, the scenario's)")(
-      "overlap", list("LIST"), "of profile, all, none (default: profile)")(
-      "headroom", list("SHARE"), "of a device's memory that stays free (default 0)")(
-      "top", list("N"), "layouts in the ranking (default 10)")(
+      "overlap", list("LIST"), "of profile, all, none (default: profile)")("top", list("N"),
+                                                                           "layouts in the ranking (default 10)")(
       "price", list("AMOUNT"), "of a device and hour: adds the cost of a million tokens")(
       "no-fronts", "leave out the front of throughput against free memory")("write", list("FILE"),
                                                                             "writes the best layout as a scenario")(
@@ -51,46 +43,18 @@ void add_options(po::options_description& options) {
   add_report_option(options);
 }
 
-std::vector<std::string> names(const Arguments& arguments, const char* option) {
-  std::vector<std::string> out;
-  if (!arguments.has(option)) return out;
-  std::string name;
-  for (const char c : arguments.text(option) + ",") {
-    if (c != ',') {
-      name += c;
-      continue;
-    }
-    out.push_back(name);
-    name.clear();
-  }
-  return out;
-}
-
 scenarios::plan::PlanOptions read_options(const Invocation& invocation) {
   Arguments& arguments = invocation.arguments;
   scenarios::plan::PlanOptions options;
   auto& space = options.space;
-  const auto numbers = [&](const char* option, int high) {
-    auto values = arguments.integers(option, high);
-    if (!values.empty() && values.front() == 0) arguments.fail(option, "found 0; whole numbers above it are allowed");
-    return values;
-  };
-  space.devices = numbers("devices", most_devices);
-  space.global_batch = numbers("global-batch", largest_batch);
-  constexpr int largest = 1 << 14;
-  space.tp = numbers("tp", largest);
-  space.cp = numbers("cp", largest);
-  space.pp = numbers("pp", largest);
-  space.vpp = numbers("vpp", largest);
-  space.ep = numbers("ep", largest);
-  space.etp = numbers("etp", largest);
-  space.micro_batch = numbers("micro-batch", largest);
-  space.schedule = names(arguments, "schedule");
-  space.sharding = names(arguments, "sharding");
-  space.recompute = names(arguments, "recompute");
-  space.dispatcher = names(arguments, "dispatcher");
-  space.overlap = names(arguments, "overlap");
-  options.headroom = arguments.number("headroom", 0, 0.99).value_or(0);
+  space = read_layout_axes(arguments);
+  space.devices = read_counts(arguments, "devices", most_devices);
+  space.free_batch = arguments.text("global-batch") == "free";
+  if (!space.free_batch) space.global_batch = read_counts(arguments, "global-batch", largest_batch);
+  space.recompute = read_names(arguments, "recompute");
+  space.dispatcher = read_names(arguments, "dispatcher");
+  space.overlap = read_names(arguments, "overlap");
+  options.headroom = read_headroom(arguments);
   options.top = static_cast<int>(arguments.integer("top", 1, 1000).value_or(10));
   options.price_per_device_hour = arguments.number("price", 0, 1e6).value_or(0);
   options.fronts = !arguments.flag("no-fronts");
@@ -112,15 +76,8 @@ Result<Output> run(const Invocation& invocation) {
   scenarios::plan::PlanOptions options = read_options(invocation);
   if (!invocation.arguments.errors().empty()) return invocation.arguments.errors();
   options.cancelled = interrupted;
-  using Clock = std::chrono::steady_clock;
-  std::string phase;
-  Clock::time_point begin;
   options.progress = [&](const char* what, long long done, long long total) {
-    if (phase != what) begin = Clock::now();
-    phase = what;
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
-    invocation.progress.update(fmt::format("{}, {:.3g}/s", what, rate), done, total);
+    invocation.progress.update(what, done, total);
   };
   const auto winner = output_of(invocation, "write");
   if (!winner) return winner.errors();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,12 @@ namespace {
 constexpr std::chrono::milliseconds quiet_start{2000};
 constexpr std::chrono::milliseconds rewrite_every{100};
 constexpr std::chrono::milliseconds plain_every{10000};
+
+constexpr char removal[] = "\r\x1b[K";
+
+// A line to be removed stands on the terminal. A signal handler can reach nothing else.
+std::atomic<bool> line_shown{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 bool is_smart(int descriptor) {
   const char* term = std::getenv("TERM");
@@ -47,17 +54,23 @@ Progress::Progress(bool quiet) : quiet_(quiet), smart_(is_smart(STDERR_FILENO)),
 void Progress::update(std::string_view what, long long done, long long total) {
   if (quiet_) return;
   const auto now = Clock::now();
+  if (what != what_) {
+    what_ = what;
+    start_ = now;
+    first_ = done;
+  }
   if (now < next_) return;
   next_ = now + (smart_ ? rewrite_every : plain_every);
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
   std::string line = total > 0 ? fmt::format("[{}/{}] {}", done, total, what) : fmt::format("[{}] {}", done, what);
-  if (done > 0) line += fmt::format(", {}", rate_text(static_cast<double>(done) / elapsed));
-  if (total > 0 && done > 0) {
-    line += fmt::format(", {:.0f} s left", elapsed * static_cast<double>(total - done) / static_cast<double>(done));
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  if (done > first_ && elapsed > 0) {
+    const double rate = static_cast<double>(done - first_) / elapsed;
+    line += fmt::format(", {}", rate_text(rate));
+    if (total > 0) line += fmt::format(", {:.0f} s left", static_cast<double>(total - done) / rate);
   }
   if (smart_) {
+    line_shown = true;
     std::fprintf(stderr, "\r%s\x1b[K", elide(line, terminal_width() - 1).c_str());
-    shown_ = true;
   } else {
     std::fprintf(stderr, "%s\n", line.c_str());
   }
@@ -71,10 +84,15 @@ void Progress::note(const std::string& line) {
 }
 
 void Progress::clear() {
-  if (!shown_) return;
-  std::fputs("\r\x1b[K", stderr);
+  if (!line_shown) return;
+  std::fputs(removal, stderr);
   std::fflush(stderr);
-  shown_ = false;
+  line_shown = false;
+}
+
+void clear_progress_line() noexcept {
+  if (!line_shown) return;
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, removal, sizeof(removal) - 1);
 }
 
 bool colour_on_stdout() {

@@ -18,7 +18,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `what` in words: "sampled step". `total` 0: not known.
+  // `what` in words: "sampled step"; another one begins a new count, with a rate and a rest of its own. `total` 0: not
+  // known.
   void update(std::string_view what, long long done, long long total);
   // A line that stays, such as the size of a file about to be written. Not shown when quiet.
   void note(const std::string& line);
@@ -29,11 +30,15 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   bool quiet_;
-  bool smart_;          // the terminal can rewrite a line
-  bool shown_ = false;  // a line to be removed stands on the terminal
-  Clock::time_point start_ = Clock::now();
+  bool smart_;        // the terminal can rewrite a line
+  std::string what_;  // of the count that runs
+  long long first_ = 0;
+  Clock::time_point start_ = Clock::now();  // of the count
   Clock::time_point next_;
 };
+
+// Removes a line that stands on the terminal. For a signal handler that ends the process.
+void clear_progress_line() noexcept;
 
 // Standard output is a terminal, TERM is not dumb and NO_COLOR is not set.
 [[nodiscard]] bool colour_on_stdout();

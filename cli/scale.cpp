@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/layout_axes.h"
 #include "cli/render.h"
 #include "cli/report_file.h"
 #include "cli/scenario_options.h"
@@ -29,7 +30,11 @@ void add_options(po::options_description& options) {
       "from", po::value<std::string>()->value_name("N"), "first size (default 8)")(
       "to", po::value<std::string>()->value_name("N"), "last size (default: the scenario's devices)")(
       "baseline", po::value<std::string>()->value_name("N"),
-      "size that speed-up and efficiency refer to (default: the smallest that can run)");
+      "size that speed-up and efficiency refer to (default: the smallest that can run)")(
+      "layout", po::value<std::string>()->value_name("data-parallel|replan"),
+      "more replicas of the scenario's layout (default), or the best layout of every size, as plan finds it with the "
+      "scenario's recompute and dispatcher; the options from --tp to --headroom restrict it");
+  add_layout_axes(options);
   add_report_option(options);
 }
 
@@ -45,11 +50,23 @@ Result<Output> run(const Invocation& invocation) {
   if (!request) return request.errors();
   scenarios::ScaleOptions options;
   if (const auto kind = arguments.choice("kind", {"strong", "weak"}))
-    options.kind = static_cast<scenarios::ScaleKind>(*kind);
+    options.kind = static_cast<scenarios::ScalingKind>(*kind);
+  if (const auto rule = arguments.choice("layout", {"data-parallel", "replan"}))
+    options.layout = static_cast<scenarios::LayoutRule>(*rule);
+  if (options.layout == scenarios::LayoutRule::replan) {
+    options.space = read_layout_axes(arguments);
+    options.headroom = read_headroom(arguments);
+  } else {
+    refuse_layout_axes(arguments, "belongs to --layout replan");
+  }
   options.baseline_devices = static_cast<int>(arguments.integer("baseline", 1, most_devices).value_or(0));
   options.devices = arguments.integers("devices", most_devices);
   const auto from = arguments.integer("from", 1, most_devices);
   const auto to = arguments.integer("to", 1, most_devices);
+  for (const char* bound : {"from", "to"}) {
+    if (!options.devices.empty() && arguments.has(bound))
+      arguments.fail(bound, "not beside --devices, which names all sizes");
+  }
   if (!arguments.errors().empty()) return arguments.errors();
   if (options.devices.empty()) {
     scenarios::ScenarioRequest free_request = *request;
@@ -73,7 +90,9 @@ Result<Output> run(const Invocation& invocation) {
   options.forecast.threads = invocation.globals.threads;
   options.forecast.critical_path = false;
   options.forecast.cancelled = interrupted;
-  options.progress = [&](int done, int total) { invocation.progress.update("sizes", done, total); };
+  options.progress = [&](const std::string& what, long long done, long long total) {
+    invocation.progress.update(what, done, total);
+  };
   const auto curve = scenarios::scale(*request, options);
   if (!curve) return curve.errors();
   const auto page = [&]() -> Result<std::string> { return scenarios::html::scale_page(*curve, page_title(*request)); };
@@ -90,7 +109,7 @@ const Command scale_command = {"scale",
                                "[SCENARIO.json | LIBRARY_NAME | --model NAME --cluster NAME:N] [OPTIONS]",
                                "Strong and weak scaling curves, with the breaks named.",
                                {"stepcast scale mixtral-8x7b-h100-8 --kind weak --devices 8,16",
-                                "stepcast scale olmoe-1b-7b-h100-8 --kind strong --to 16 --format json"},
+                                "stepcast scale olmoe-1b-7b-h100-8 --to 16 --layout replan --tp 1 --micro-batch 1"},
                                scenario_positional,
                                1,
                                add_options,

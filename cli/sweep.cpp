@@ -1,5 +1,4 @@
 // stepcast sweep: any scenario keys over lists and ranges, on one machine or as shards on many.
-#include <chrono>
 #include <cstdlib>
 #include <optional>
 
@@ -41,15 +40,6 @@ Result<scenarios::Shard> read_shard(Arguments& arguments) {
   return scenarios::detect_shard(environment, static_cast<int>(count.value_or(0)));
 }
 
-void show_progress(Progress& progress, std::chrono::steady_clock::time_point start, std::int64_t done,
-                   std::int64_t total, std::int64_t before) {
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
-  std::string what = fmt::format("points, {:.3g}/s", rate);
-  if (before > 0) what += fmt::format(" ({} were done before)", before);
-  progress.update(what, done, total);
-}
-
 Result<Output> run(const Invocation& invocation) {
   auto sweep = load_named_sweep(invocation);
   if (!sweep) return sweep.errors();
@@ -61,9 +51,9 @@ Result<Output> run(const Invocation& invocation) {
   options.threads = invocation.globals.threads;
   options.restart = invocation.arguments.flag("restart");
   options.cancelled = interrupted;
-  options.progress = [&, start = std::chrono::steady_clock::now()](std::int64_t done, std::int64_t total,
-                                                                   std::int64_t before) {
-    show_progress(invocation.progress, start, done, total, before);
+  options.progress = [&](std::int64_t done, std::int64_t total, std::int64_t before) {
+    invocation.progress.update(before > 0 ? fmt::format("points ({} were done before)", before) : "points", done,
+                               total);
   };
   const auto summary = scenarios::run_sweep(*sweep, options);
   if (!summary) return summary.errors();

@@ -36,6 +36,9 @@ struct CatalogEntry {
 [[nodiscard]] Result<Model> import_hf_config(const std::filesystem::path& file);
 [[nodiscard]] Result<Model> import_hf_config_text(std::string_view text, const std::string& file_name);
 
+// A file of either: stepcast's own description, known by `hidden` and `vocab`, else a Hugging Face config.json.
+[[nodiscard]] Result<Model> read_model_file(const std::filesystem::path& file);
+
 // stepcast's own description (the catalogue's format, models/README.md).
 [[nodiscard]] Result<Model> parse_model_json(std::string_view text, const std::string& file_name);
 // The same for a value inside another document, such as the `model` block of a scenario.

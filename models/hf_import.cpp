@@ -161,4 +161,12 @@ Result<Model> import_hf_config(const std::filesystem::path& file) {
   return import_document(*document);
 }
 
+Result<Model> read_model_file(const std::filesystem::path& file) {
+  const auto document = read_json_file(file);
+  if (!document) return document.errors();
+  const Json& root = document->root;
+  const bool own = root.is_object() && root.contains("hidden") && root.contains("vocab");
+  return own ? parse_model(*document, root, "") : import_document(*document);
+}
+
 }  // namespace stepcast::models

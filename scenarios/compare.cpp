@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -17,70 +16,20 @@ using Json = nlohmann::ordered_json;
 constexpr double same_work = 0.01;  // packed batches differ by a few tokens
 constexpr double full_efficiency = 1.0;
 constexpr double huge = 1e300;
-constexpr std::size_t longest_value = 48;
-
-// Keys that decide what work a step does; every key below them counts.
-const std::vector<std::string> work_keys = {"/workload/sequence_length",
-                                            "/workload/packing",
-                                            "/workload/document_lengths",
-                                            "/precision",
-                                            "/recompute",
-                                            "/routing"};
-// Known to both, and neither work nor cause.
-const std::vector<std::string> ignored_keys = {"/schema", "/name", "/description", "/workload/global_batch",
-                                               "/workload/steps"};
-
-bool below(const std::string& pointer, const std::vector<std::string>& keys) {
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](const std::string& key) { return (pointer + "/").starts_with(key + "/"); });
-}
-
-std::string value_text(const Json& flat, const std::string& pointer) {
-  if (!flat.contains(pointer)) return "none";
-  const Json& value = flat[pointer];
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  if (text.size() > longest_value) text = text.substr(0, longest_value - 3) + "...";
-  return text;
-}
-
-std::string model_name(const Json& scenario) {
-  if (!scenario.contains("model")) return "none";
-  const Json& model = scenario["model"];
-  if (model.is_string()) return model.get<std::string>();
-  return model.is_object() && model.contains("name") && model["name"].is_string() ? model["name"].get<std::string>()
-                                                                                  : "inline";
-}
-
-void find_differences(Comparison& c) {
-  const Json none = Json::object();
-  const Json& model_a = c.a.scenario.contains("model") ? c.a.scenario["model"] : none;
-  const Json& model_b = c.b.scenario.contains("model") ? c.b.scenario["model"] : none;
-  if (model_a != model_b) {
-    const std::string a = model_name(c.a.scenario), b = model_name(c.b.scenario);
-    c.work_differences.push_back(a == b ? "model: fields of " + a : "model: " + a + " -> " + b);
-  }
-  Json rest_a = c.a.scenario, rest_b = c.b.scenario;
-  rest_a.erase("model");
-  rest_b.erase("model");
-  const Json a = rest_a.flatten(), b = rest_b.flatten();
-  std::vector<std::string> pointers;
-  for (const auto& [pointer, value] : a.items()) pointers.push_back(pointer);
-  for (const auto& [pointer, value] : b.items()) {
-    if (!a.contains(pointer)) pointers.push_back(pointer);
-  }
-  for (const std::string& pointer : pointers) {
-    if (below(pointer, ignored_keys)) continue;
-    if (a.contains(pointer) && b.contains(pointer) && a[pointer] == b[pointer]) continue;
-    auto& list = below(pointer, work_keys) ? c.work_differences : c.other_differences;
-    list.push_back(fmt::format("{}: {} -> {}", pointer.substr(1), value_text(a, pointer), value_text(b, pointer)));
-  }
-}
 
 bool nearly(double a, double b) { return std::abs(a - b) <= same_work * std::max(std::abs(a), std::abs(b)); }
 
+// The batch decides where both results know it: a batch that is nearly the same is another one.
+bool keeps(ScalingKind kind, const Comparison& c) {
+  const auto a = global_batch(c.a.scenario), b = global_batch(c.b.scenario);
+  if (a && b && !same_batch(kind, *a, c.a.devices, *b, c.b.devices)) return false;
+  return kind == ScalingKind::strong ? nearly(c.a.tokens_per_step, c.b.tokens_per_step)
+                                     : nearly(c.a.tokens_per_step / c.a.devices, c.b.tokens_per_step / c.b.devices);
+}
+
 void decide_kind(Comparison& c) {
-  const bool same_tokens = nearly(c.a.tokens_per_step, c.b.tokens_per_step);
-  const bool same_per_device = nearly(c.a.tokens_per_step / c.a.devices, c.b.tokens_per_step / c.b.devices);
+  const bool same_tokens = keeps(ScalingKind::strong, c);
+  const bool same_per_device = keeps(ScalingKind::weak, c);
   const bool more_devices = c.a.devices != c.b.devices;
   if (!same_tokens && !(more_devices && same_per_device)) {
     c.work_differences.insert(c.work_differences.begin(), fmt::format("tokens per step: {:.6g} -> {:.6g}",
@@ -109,6 +58,12 @@ void find_breaks(Comparison& c) {
     if (before == c.a.spans.end() || inside_box(before->second) == inside_box(span)) continue;
     c.breaks.push_back(
         fmt::format("the {} group goes from {} to {}: a break in the curve, not a trend", group, before->second, span));
+  }
+  for (const auto& [group, crosses] : c.b.crosses_leaf) {
+    const auto before = c.a.crosses_leaf.find(group);
+    if (before == c.a.crosses_leaf.end() || before->second == crosses) continue;
+    c.breaks.push_back(fmt::format("{} traffic {}: a break in the curve, not a trend", group,
+                                   crosses ? "crosses a leaf switch" : "no longer crosses a leaf switch"));
   }
 }
 
@@ -188,9 +143,11 @@ Result<RunSummary> read_run(const JsonDocument& document) {
     }
   });
   root.list("communication", [&](const Json& row, const std::string&) {
-    if (row.is_object() && row.contains("group") && row["group"].is_string() && row.contains("span") &&
-        row["span"].is_string()) {
-      run.spans[row["group"].get<std::string>()] = row["span"].get<std::string>();
+    if (!row.is_object() || !row.contains("group") || !row["group"].is_string()) return;
+    const auto group = row["group"].get<std::string>();
+    if (row.contains("span") && row["span"].is_string()) run.spans[group] = row["span"].get<std::string>();
+    if (row.contains("crosses_leaf") && row["crosses_leaf"].is_boolean()) {
+      run.crosses_leaf[group] = row["crosses_leaf"].get<bool>();
     }
   });
   if (!errors.empty()) return errors;
@@ -202,7 +159,9 @@ Comparison compare(RunSummary a, RunSummary b) {
   c.a = std::move(a);
   c.b = std::move(b);
   c.throughput_ratio = (c.b.tokens_per_step / c.b.step_time_s) / (c.a.tokens_per_step / c.a.step_time_s);
-  find_differences(c);
+  ScenarioDifferences found = differences(c.a.scenario, c.b.scenario);
+  c.work_differences = std::move(found.work);
+  c.other_differences = std::move(found.other);
   decide_kind(c);
   find_breaks(c);
   c.parts = moves(c.a.breakdown_s, c.b.breakdown_s);

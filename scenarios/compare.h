@@ -11,12 +11,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/work_differences.h"
 #include "sim/base/error.h"
 #include "sim/base/json_reader.h"
 
 namespace stepcast::scenarios {
-
-enum class ScalingKind : unsigned char { strong, weak };
 
 //   strong (work fixed):             speed-up = t0 / t1,               efficiency = speed-up x n0 / n1
 //   weak (work per device fixed):    speed-up = (t0 / t1) x (n1 / n0), efficiency = t0 / t1
@@ -35,6 +34,7 @@ struct RunSummary {
   double peak_memory_bytes = 0;
   std::map<std::string, double> breakdown_s, memory_bytes;
   std::map<std::string, std::string> spans;  // by group: "64 ranks over 8 NVLink domains"
+  std::map<std::string, bool> crosses_leaf;  // by group, where the result tells it
 };
 
 // A "stepcast.forecast/1" document. Errors: another schema, missing or non-numeric fields, each with its position.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <oneapi/tbb/info.h>
 
+#include "scenarios/leaf_traffic.h"
 #include "scenarios/memory_advice.h"
 #include "scenarios/memory_check.h"
 #include "scenarios/samples.h"
@@ -99,13 +100,21 @@ std::string span_words(const std::map<std::string, topology::GroupSpan>& spans, 
                            : fmt::format("{} ranks over {} NVLink domains", s.ranks, s.domains);
 }
 
-std::vector<CommunicationRow> communication(const sim::StepReport& report, const LoweredStep& lowered) {
+std::vector<CommunicationRow> communication(const sim::StepReport& report, const LoweredStep& lowered,
+                                            const topology::Cluster& cluster) {
   std::vector<CommunicationRow> rows;
+  const auto leaves = leaf_traffic(lowered, cluster);
   for (const auto& c : report.communication) {
     CommunicationRow row;
     row.kind = c.collective;
     row.group = c.group;
     row.span = span_words(lowered.spans, c.group);
+    const auto span = lowered.spans.find(c.group);
+    if (span != lowered.spans.end()) row.domains = span->second.domains;
+    if (const auto leaf = leaves.find(c.group); leaf != leaves.end()) {
+      row.leaf_groups = leaf->second.leaf_groups;
+      row.crosses_leaf = leaf->second.crosses;
+    }
     row.calls = static_cast<double>(c.calls);
     row.payload_bytes = c.payload_bytes;
     row.wire_bytes = c.wire_bytes;
@@ -113,7 +122,6 @@ std::vector<CommunicationRow> communication(const sim::StepReport& report, const
     row.exposed_s = to_seconds(c.exposed_mean).value;
     row.wait_s = to_seconds(c.waiting).value;
     if (row.raw_s > 0) {
-      const auto span = lowered.spans.find(c.group);
       const int ranks = span == lowered.spans.end() ? 2 : span->second.ranks;
       double factor = 1;
       for (const auto kind : {topology::Collective::all_reduce, topology::Collective::all_gather,
@@ -207,7 +215,7 @@ Result<Forecast> forecast(const Scenario& scenario, const ForecastOptions& optio
   for (int c = 0; c < sim::category_count; ++c) {
     f.breakdown[sim::name(static_cast<sim::Category>(c))] = report->categories[static_cast<std::size_t>(c)];
   }
-  f.communication = communication(*report, lowered);
+  f.communication = communication(*report, lowered, spec.cluster);
   f.bubble_fraction = static_cast<double>(report->categories[static_cast<std::size_t>(sim::Category::bubble)].mean) /
                       static_cast<double>(report->duration);
   if (lowered.ideal_bubble >= 0) f.ideal_bubble_fraction = lowered.ideal_bubble / (1 + lowered.ideal_bubble);

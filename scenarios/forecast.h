@@ -67,6 +67,9 @@ struct EngineStats {
 
 struct CommunicationRow {
   std::string kind, group, span;
+  int domains = 1;            // NVLink domains of its widest group
+  int leaf_groups = 1;        // that one of its groups touches, at most
+  bool crosses_leaf = false;  // some of its traffic takes the uplinks of a leaf switch
   double calls = 0, payload_bytes = 0, wire_bytes = 0, raw_s = 0, exposed_s = 0, wait_s = 0;
   double algbw_gb_per_s = 0, busbw_gb_per_s = 0;
 };

@@ -151,7 +151,7 @@ void name_flags(const std::vector<Override>& overrides, bool flags_only, Errors&
     }
     if (best != nullptr) {
       error.where = best->label;
-    } else if (flags_only && error.where.find(' ') != std::string::npos) {
+    } else if (flags_only && error.where.starts_with("command line:")) {  // else a place in a model's file
       error.where = "command line " + pointer_in(error.where);
     }
   }

@@ -5,100 +5,149 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <oneapi/tbb/info.h>
 
+#include "scenarios/plan/plan.h"
 #include "scenarios/scaling_breaks.h"
 
 namespace stepcast::scenarios {
 namespace {
 
-// Below about this many rows an expert GEMM runs far from its asymptote (m0 of the fitted forms is 40 to 120).
-constexpr double row_knee = 256;
+using Json = nlohmann::ordered_json;
+using parallelism::StepSpec;
 
 std::string reason(const Errors& errors) {
   return errors.size() == 1 ? errors.front().message
                             : fmt::format("{} (and {} more)", errors.front().message, errors.size() - 1);
 }
 
-bool crosses(const std::string& span) { return span.find(" over ") != std::string::npos; }
+std::string layout_words(const StepSpec& spec) {
+  const parallelism::Degrees& d = spec.degrees;
+  std::string out = fmt::format("tp {}", d.tp);
+  if (d.cp > 1) out += fmt::format(", cp {}", d.cp);
+  out += d.vpp > 1 ? fmt::format(", pp {} x {}", d.pp, d.vpp) : fmt::format(", pp {}", d.pp);
+  if (spec.model.is_moe()) out += fmt::format(", ep {}", d.ep);
+  if (d.etp.value_or(1) > 1) out += fmt::format(", etp {}", *d.etp);
+  out += fmt::format(", dp {}, mbs {}", spec.cluster.devices / (d.tp * d.cp * d.pp), spec.workload.micro_batch);
+  if (d.pp > 1) out += fmt::format(", {}", parallelism::info(spec.schedule).name);
+  return out + fmt::format(", {}", plan::sharding_names()[static_cast<std::size_t>(spec.sharding)]);
+}
 
-// Strong: step times at equal work. Weak: tokens/s a device.
-void compare_to_baseline(ScaleCurve& curve, const ScalePoint& base) {
-  for (ScalePoint& p : curve.points) {
-    if (!p.feasible) continue;
-    p.speedup = p.tokens_per_s / base.tokens_per_s;
-    p.efficiency = p.speedup * base.devices / p.devices;
-    if (p.efficiency > 1.001) {
-      curve.warnings.push_back(
-          fmt::format("{} devices: efficiency {:.1f} % is above 100 %: the baseline is held back by something that the "
-                      "larger size relieves",
-                      p.devices, 100 * p.efficiency));
+class Curve {
+ public:
+  Curve(const ScenarioRequest& request, const ScaleOptions& options) : request_(request), options_(options) {
+    forecasting_ = options.forecast;
+    forecasting_.representative = true;  // where ranks are alike one lane a stage gives the same ticks
+    curve_.kind = options.kind;
+    curve_.layout = options.layout;
+  }
+
+  Result<ScaleCurve> run() {
+    if (Status status = open(); !status) return status.errors();
+    const auto total = static_cast<long long>(options_.devices.size());
+    for (const int devices : options_.devices) {
+      add(devices);
+      if (curve_.interrupted) break;
+      if (options_.progress) options_.progress("sizes", static_cast<long long>(curve_.points.size()), total);
     }
+    const std::optional<std::size_t> base = baseline();
+    if (!base) return nothing_runs();
+    curve_.baseline_devices = curve_.points[*base].devices;
+    for (std::size_t i = 0; i < curve_.points.size(); ++i) compare(*base, i);
+    return std::move(curve_);
   }
-}
 
-}  // namespace
-
-ScaleMarks scale_marks(const Forecast& f) {
-  ScaleMarks m;
-  const auto& spec = f.scenario.spec;
-  for (const auto& row : f.communication) m.span[row.group] = row.span;
-  const int dp = spec.cluster.devices / (spec.degrees.tp * spec.degrees.cp * spec.degrees.pp);
-  m.microbatches = spec.workload.global_batch / std::max(1, dp * spec.workload.micro_batch);
-  m.stages = spec.degrees.pp;
-  m.rows_per_expert = f.moe ? f.expert_load.median : 0;
-  return m;
-}
-
-std::vector<std::string> scaling_breaks(const ScaleMarks* before, const ScaleMarks& now) {
-  std::vector<std::string> out;
-  for (const auto& [group, span] : now.span) {
-    const auto known = before ? before->span.find(group) : now.span.end();
-    const bool was_inside = before != nullptr && (known == before->span.end() || !crosses(known->second));
-    if (crosses(span) && was_inside) out.push_back(fmt::format("{} leaves the NVLink domain: {}", group, span));
-  }
-  if (now.stages > 1 && now.microbatches < now.stages && (!before || before->microbatches >= before->stages)) {
-    out.push_back(fmt::format("microbatches run out: {} on {} stages", now.microbatches, now.stages));
-  }
-  if (now.rows_per_expert > 0 && now.rows_per_expert < row_knee && (!before || before->rows_per_expert >= row_knee)) {
-    out.push_back(fmt::format("rows per expert below the knee: {:.0f}", now.rows_per_expert));
-  }
-  return out;
-}
-
-std::vector<int> powers_of_two(int low, int high) {
-  std::vector<int> out;
-  for (long long n = low; n <= high; n *= 2) out.push_back(static_cast<int>(n));
-  return out;
-}
-
-Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& options) {
-  ScenarioRequest free_request = request;
-  free_request.check_layout = false;
-  const auto own = load_scenario(free_request);
-  if (!own) return own.errors();
-  const double batch_per_device = static_cast<double>(own->spec.workload.global_batch) / own->spec.cluster.devices;
-
-  ForecastOptions forecasting = options.forecast;
-  forecasting.representative = true;  // where ranks are alike one lane a stage gives the same ticks
-
-  ScaleCurve curve;
-  curve.kind = options.kind;
-  std::optional<ScaleMarks> before;
-  int done = 0;
-  for (const int devices : options.devices) {
-    if (options.forecast.cancelled && options.forecast.cancelled()) {
-      curve.interrupted = true;
-      break;
+ private:
+  // The scenario as it stands, whose batch the curve keeps, and the axes of a new plan.
+  Status open() {
+    ScenarioRequest free_request = request_;
+    free_request.check_layout = false;
+    auto own = load_scenario(free_request);
+    if (!own) return own.errors();
+    own_ = std::move(*own);
+    if (options_.layout == LayoutRule::data_parallel) return Unit{};
+    const parallelism::Recompute& r = own_.spec.recompute;
+    if (r.mode == parallelism::RecomputeMode::full && r.method == "block" && r.block_layers > 0) {
+      return make_error(ErrorCode::usage,
+                        "the scenario repeats some layers of a stage only (recompute method block), which a plan does "
+                        "not search; allowed are none, full and selective",
+                        "--layout replan");
     }
+    if (const auto space = plan::make_space(own_, space_of(own_.spec.workload.global_batch)); !space)
+      return space.errors();
+    return Unit{};
+  }
+
+  // Work and way of running stay; only the layout is free.
+  [[nodiscard]] plan::SpaceRequest space_of(int batch) const {
+    plan::SpaceRequest space = options_.space;
+    space.devices.clear();
+    space.global_batch = {batch};
+    space.recompute = {"scenario"};
+    space.dispatcher = {std::string(parallelism::name(own_.spec.runtime.dispatcher))};
+    space.overlap = {"profile"};
+    return space;
+  }
+
+  [[nodiscard]] double batch_at(int devices) const {
+    const auto& spec = own_.spec;
+    const double batch = spec.workload.global_batch;
+    return options_.kind == ScalingKind::weak ? std::round(batch * devices / spec.cluster.devices) : batch;
+  }
+
+  [[nodiscard]] ScenarioRequest request_at(int devices, double batch) const {
+    ScenarioRequest sized = request_;
+    sized.sets.push_back(fmt::format("cluster.devices={}", devices));
+    sized.sets.push_back(fmt::format("workload.global_batch={:.0f}", batch));
+    return sized;
+  }
+
+  Status plan_layout(const ScenarioRequest& sized, ScalePoint& point) {
+    plan::PlanOptions planning;
+    planning.space = space_of(static_cast<int>(point.global_batch));
+    if (own_.spec.workload.steps == 1) planning.top = 1;
+    planning.headroom = options_.headroom;
+    planning.fronts = planning.explain = false;
+    planning.threads = forecasting_.threads > 0 ? forecasting_.threads : tbb::info::default_concurrency();
+    planning.cancelled = forecasting_.cancelled;
+    if (options_.progress) {
+      planning.progress = [&](const char* what, long long done, long long total) {
+        options_.progress(fmt::format("{} devices: {}", point.devices, what), done, total);
+      };
+    }
+    const auto planned = plan::plan(sized, planning);
+    if (!planned) return planned.errors();
+    point.settings = planned->layouts.front().settings;
+    point.layouts_valid = planned->counts.valid;
+    return Unit{};
+  }
+
+  Result<Forecast> forecast_at(ScalePoint& point) {
+    if (point.global_batch < 1)
+      return make_error(ErrorCode::infeasible, "the batch a device leaves less than one sequence a step");
+    ScenarioRequest sized = request_at(point.devices, point.global_batch);
+    if (options_.layout == LayoutRule::replan) {
+      if (const Status planned = plan_layout(sized, point); !planned) return planned.errors();
+      sized.sets.insert(sized.sets.end(), point.settings.begin(), point.settings.end());
+    }
+    const auto scenario = load_scenario(sized);
+    if (!scenario) return scenario.errors();
+    point.layout = layout_words(scenario->spec);
+    return forecast(*scenario, forecasting_);
+  }
+
+  [[nodiscard]] bool cancelled() const { return forecasting_.cancelled && forecasting_.cancelled(); }
+
+  void add(int devices) {
     ScalePoint point;
     point.devices = devices;
-    ScenarioRequest sized = request;
-    sized.sets.push_back(fmt::format("cluster.devices={}", devices));
-    point.global_batch =
-        options.kind == ScaleKind::weak ? std::round(batch_per_device * devices) : own->spec.workload.global_batch;
-    sized.sets.push_back(fmt::format("workload.global_batch={}", static_cast<long long>(point.global_batch)));
-    const auto scenario = load_scenario(sized);
-    auto result = scenario ? forecast(*scenario, forecasting) : Result<Forecast>(scenario.errors());
+    point.global_batch = batch_at(devices);
+    Json work;
+    const auto result = cancelled() ? Result<Forecast>(Errors{}) : forecast_at(point);
+    if (cancelled()) {  // a size that was begun is no result
+      curve_.interrupted = true;
+      return;
+    }
     if (result) {
       point.feasible = true;
       point.step_time_s = result->step_time.mean_s;
@@ -108,83 +157,84 @@ Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& opt
         if (stats.mean > 0) point.breakdown[category] = to_seconds(stats.mean).value;
       }
       const ScaleMarks marks = scale_marks(*result);
-      point.breaks = scaling_breaks(before ? &*before : nullptr, marks);
-      before = marks;
-      if (curve.assumptions.empty()) curve.assumptions = result->assumptions;
+      point.breaks = scaling_breaks(before_ ? &*before_ : nullptr, marks);
+      before_ = marks;
+      work = result->scenario.resolved;
+      if (curve_.assumptions.empty()) curve_.assumptions = result->assumptions;
     } else {
       point.why = reason(result.errors());
     }
-    curve.points.push_back(std::move(point));
-    if (options.progress) options.progress(++done, static_cast<int>(options.devices.size()));
+    curve_.points.push_back(std::move(point));
+    works_.push_back(std::move(work));
   }
-  const auto base = std::find_if(curve.points.begin(), curve.points.end(), [&](const ScalePoint& p) {
-    return p.feasible && (options.baseline_devices == 0 || p.devices == options.baseline_devices);
-  });
-  if (base == curve.points.end()) {
+
+  [[nodiscard]] std::optional<std::size_t> baseline() const {
+    const StepSpec& spec = own_.spec;
+    std::optional<std::size_t> first;
+    for (std::size_t i = 0; i < curve_.points.size(); ++i) {
+      const ScalePoint& p = curve_.points[i];
+      if (!p.feasible || (options_.baseline_devices != 0 && p.devices != options_.baseline_devices)) continue;
+      if (!first) first = i;
+      if (same_batch(curve_.kind, spec.workload.global_batch, spec.cluster.devices, p.global_batch, p.devices))
+        return i;
+    }
+    return first;
+  }
+
+  // Strong: step times at equal work. Weak: tokens/s a device.
+  void compare(std::size_t base_index, std::size_t index) {
+    ScalePoint& p = curve_.points[index];
+    if (!p.feasible) return;
+    const ScalePoint& base = curve_.points[base_index];
+    p.not_scaling = differences(works_[base_index], works_[index]).work;
+    if (!same_batch(curve_.kind, base.global_batch, base.devices, p.global_batch, p.devices)) {
+      p.not_scaling.push_back(curve_.kind == ScalingKind::strong
+                                  ? fmt::format("batch: {:.0f} -> {:.0f}", base.global_batch, p.global_batch)
+                                  : fmt::format("sequences a device: {:.6g} -> {:.6g}",
+                                                base.global_batch / base.devices, p.global_batch / p.devices));
+    }
+    if (!p.comparable()) return;
+    p.speedup = p.tokens_per_s / base.tokens_per_s;
+    p.efficiency = p.speedup * base.devices / p.devices;
+    constexpr double just_above = 1.001;  // rounding of the last digit shown
+    if (p.efficiency > just_above) {
+      curve_.warnings.push_back(
+          fmt::format("{} devices: efficiency {:.1f} % is above 100 %: the baseline is held back by something that the "
+                      "larger size relieves",
+                      p.devices, 100 * p.efficiency));
+    }
+  }
+
+  [[nodiscard]] Errors nothing_runs() const {
     Errors errors;
-    for (const ScalePoint& p : curve.points)
+    for (const ScalePoint& p : curve_.points) {
       errors.push_back(make_error(ErrorCode::infeasible,
                                   p.feasible ? "can run, but is not the baseline asked for" : p.why,
                                   fmt::format("{} devices", p.devices)));
+    }
     if (errors.empty()) errors.push_back(make_error(ErrorCode::infeasible, "interrupted before the first size"));
     return errors;
   }
-  curve.baseline_devices = base->devices;
-  compare_to_baseline(curve, ScalePoint(*base));
-  return curve;
-}
 
-nlohmann::ordered_json to_json(const ScaleCurve& curve) {
-  using Json = nlohmann::ordered_json;
-  Json points = Json::array();
-  for (const ScalePoint& p : curve.points) {
-    Json j = {{"devices", p.devices}, {"feasible", p.feasible}, {"global_batch", p.global_batch}};
-    if (p.feasible) {
-      j["step_time_s"] = p.step_time_s;
-      j["tokens_per_s"] = p.tokens_per_s;
-      j["speedup"] = p.speedup;
-      j["efficiency"] = p.efficiency;
-      j["mfu"] = p.mfu;
-      j["breakdown"] = p.breakdown;
-      j["breaks"] = p.breaks;
-    } else {
-      j["why"] = p.why;
-    }
-    points.push_back(std::move(j));
-  }
-  return {{"schema", "stepcast.scale/1"},
-          {"kind", curve.kind == ScaleKind::strong ? "strong" : "weak"},
-          {"baseline_devices", curve.baseline_devices},
-          {"points", points},
-          {"assumptions", curve.assumptions},
-          {"warnings", curve.warnings},
-          {"interrupted", curve.interrupted}};
-}
+  const ScenarioRequest& request_;
+  const ScaleOptions& options_;
+  ForecastOptions forecasting_;
+  Scenario own_;
+  ScaleCurve curve_;
+  std::vector<Json> works_;  // resolved scenario of each point; null where it cannot run
+  std::optional<ScaleMarks> before_;
+};
 
-std::string to_table(const ScaleCurve& curve) {
-  std::string out = fmt::format("{} scaling, baseline {} devices\n\n  {:>8} {:>9} {:>11} {:>13} {:>9} {:>11} {:>7}\n",
-                                curve.kind == ScaleKind::strong ? "Strong" : "Weak", curve.baseline_devices, "devices",
-                                "batch", "step time", "tokens/s", "speed-up", "efficiency", "MFU");
-  for (const ScalePoint& p : curve.points) {
-    if (p.feasible) {
-      out += fmt::format("  {:>8} {:>9.0f} {:>9.4g} s {:>13.4g} {:>8.2f}x {:>9.1f} % {:>5.1f} %\n", p.devices,
-                         p.global_batch, p.step_time_s, p.tokens_per_s, p.speedup, 100 * p.efficiency, 100 * p.mfu);
-    } else {
-      out += fmt::format("  {:>8} {:>9.0f} cannot run: {}\n", p.devices, p.global_batch, p.why);
-    }
-    for (const std::string& b : p.breaks) out += fmt::format("           break: {}\n", b);
-  }
-  for (const std::string& w : curve.warnings) out += fmt::format("\nwarning: {}\n", w);
+}  // namespace
+
+std::vector<int> powers_of_two(int low, int high) {
+  std::vector<int> out;
+  for (long long n = low; n <= high; n *= 2) out.push_back(static_cast<int>(n));
   return out;
 }
 
-std::string to_csv(const ScaleCurve& curve) {
-  std::string out = "devices,feasible,global_batch,step_time_s,tokens_per_s,speedup,efficiency,mfu\n";
-  for (const ScalePoint& p : curve.points) {
-    out += fmt::format("{},{},{:.0f},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", p.devices, p.feasible ? 1 : 0,
-                       p.global_batch, p.step_time_s, p.tokens_per_s, p.speedup, p.efficiency, p.mfu);
-  }
-  return out;
+Result<ScaleCurve> scale(const ScenarioRequest& request, const ScaleOptions& options) {
+  return Curve(request, options).run();
 }
 
 }  // namespace stepcast::scenarios

@@ -49,7 +49,7 @@ void adopt(Draft& draft, const Errors& errors, const std::string& block, const s
 
 Result<models::Model> import_config(Draft& draft, const std::string& path, const Json& rest) {
   const auto file = draft.locate(path);
-  auto model = models::import_hf_config(file);
+  auto model = models::read_model_file(file);
   if (!model || rest.empty()) return model;
   Json description = models::model_to_json(*model);
   description.merge_patch(rest);
@@ -223,7 +223,8 @@ void read_software(Draft& draft) {
 
 void read_model(Draft& draft) {
   if (!draft.given("/model")) {
-    draft.fail("/model", "key 'model' is missing: a catalogue name, the path of a config.json, or a description");
+    draft.fail("/model",
+               "key 'model' is missing: a catalogue name, the path of a model file or config.json, or a description");
     return;
   }
   const Json& block = draft.tree["model"];
@@ -235,7 +236,7 @@ void read_model(Draft& draft) {
   if (!name && !config && !description) {
     if (!fields.has("name") && !fields.has("config")) {
       draft.fail("/model",
-                 "the model needs a catalogue 'name', a 'config' (path of a config.json), or a whole "
+                 "the model needs a catalogue 'name', a 'config' (path of a model file or config.json), or a whole "
                  "description (hidden, vocab, layers, attention, ...)");
     }
     return;

@@ -30,14 +30,16 @@ std::vector<Break> breaks_of(const ScaleCurve& curve) {
 Axis devices_axis(const ScaleCurve& curve) {
   Axis axis{"devices", Unit::plain, true, false, {}};
   for (const ScalePoint& p : curve.points) {
-    if (p.feasible) axis.ticks.push_back(p.devices);
+    if (p.comparable()) axis.ticks.push_back(p.devices);
   }
   return axis;
 }
 
 std::vector<PlaceMark> marks_of(const std::vector<Break>& breaks) {
   std::vector<PlaceMark> marks;
-  for (const Break& b : breaks) marks.push_back({static_cast<double>(b.point->devices), b.number});
+  for (const Break& b : breaks) {
+    if (b.point->comparable()) marks.push_back({static_cast<double>(b.point->devices), b.number});
+  }
   return marks;
 }
 
@@ -50,7 +52,7 @@ Chart efficiency_chart(const ScaleCurve& curve, const std::vector<Break>& breaks
   Curve efficiency{{}, "s1", false, {}}, mfu{{}, "s3", false, {}}, ideal{{}, "s8", true, {}};
   const ScalePoint* last = nullptr;
   for (const ScalePoint& p : curve.points) {
-    if (!p.feasible) continue;
+    if (!p.comparable()) continue;
     const auto devices = static_cast<double>(p.devices);
     efficiency.points.push_back({devices, p.efficiency});
     efficiency.tips.push_back(fmt::format("{} devices: {}", p.devices, shown(p.efficiency, Unit::percent)));
@@ -81,7 +83,7 @@ Chart throughput_chart(const ScaleCurve& curve, const std::vector<Break>& breaks
   Curve forecast{{}, "s1", false, {}}, ideal{{}, "s8", true, {}};
   const ScalePoint* last = nullptr;
   for (const ScalePoint& p : curve.points) {
-    if (!p.feasible) continue;
+    if (!p.comparable()) continue;
     const auto devices = static_cast<double>(p.devices);
     const double proportional = base->tokens_per_s / base->devices * devices;
     forecast.points.push_back({devices, p.tokens_per_s});
@@ -146,18 +148,19 @@ Table sizes_table(const Page& page, const ScaleCurve& curve) {
                {"speed-up", Unit::factor},
                {"efficiency", Unit::percent},
                {"MFU", Unit::percent},
-               {"breaks, or why it cannot run"}},
+               {"breaks, or why it cannot run or is no scaling"},
+               {"layout"}},
               {}};
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
     const ScalePoint& p = curve.points[i];
     const std::string at = fmt::format("/points/{}/", i);
     std::string words = p.why;
+    for (const std::string& work : p.not_scaling) words += (words.empty() ? "the work differs: " : "; ") + work;
     for (const std::string& b : p.breaks) words += (words.empty() ? "" : "; ") + b;
-    Cell last = text_cell(words);
     table.rows.push_back({page.cell(at + "devices", Unit::plain), page.cell(at + "global_batch", Unit::count),
                           page.cell(at + "step_time_s", Unit::seconds), page.cell(at + "tokens_per_s", Unit::count),
                           page.cell(at + "speedup", Unit::factor), page.cell(at + "efficiency", Unit::percent),
-                          page.cell(at + "mfu", Unit::percent), last});
+                          page.cell(at + "mfu", Unit::percent), text_cell(words), text_cell(p.layout)});
   }
   return table;
 }
@@ -165,7 +168,7 @@ Table sizes_table(const Page& page, const ScaleCurve& curve) {
 std::vector<Tile> tiles_of(const Page& page, const ScaleCurve& curve) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < curve.points.size(); ++i) {
-    if (curve.points[i].feasible) last = i;
+    if (curve.points[i].comparable()) last = i;
   }
   const std::string at = fmt::format("/points/{}/", last);
   return {{"baseline", page.number("/baseline_devices", Unit::plain), "devices"},
@@ -180,11 +183,13 @@ std::vector<Tile> tiles_of(const Page& page, const ScaleCurve& curve) {
 }  // namespace
 
 std::string scale_page(const ScaleCurve& curve, std::string_view name) {
-  const bool strong = curve.kind == ScaleKind::strong;
+  const std::string rule = curve.layout == LayoutRule::replan ? "the layout is planned anew at every size."
+                                                              : "the layout grows by data parallelism.";
+  const bool strong = curve.kind == ScalingKind::strong;
   Page page(name.empty() ? std::string("Scaling") : std::string(name),
-            strong ? "Strong scaling: the batch stays, data parallelism grows."
-                   : "Weak scaling: the batch grows with the devices.",
+            (strong ? "Strong scaling: the batch stays, " : "Weak scaling: the batch grows with the devices, ") + rule,
             to_json(curve));
+  page.may_leave_out({"/points/*/settings"});
   page.tiles(tiles_of(page, curve));
   if (curve.interrupted) page.list("Interrupted", {"Some sizes are missing."}, true);
   page.list("Warnings", curve.warnings, true);

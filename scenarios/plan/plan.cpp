@@ -69,7 +69,9 @@ class Planner {
     if (result_.layouts.empty()) return nothing_runs();
     if (options_.fronts) find_fronts();
     add_up();
-    if (Status status = explain_winner(); !status) return status.errors();
+    if (options_.explain) {
+      if (Status status = explain_winner(); !status) return status.errors();
+    }
     return std::move(result_);
   }
 
@@ -117,6 +119,10 @@ class Planner {
       site->search = std::make_unique<Search>(site->scenario, site->space, search);
       sites_.push_back(std::move(site));
     }
+    if (options_.space.free_batch && options_.space.global_batch.empty()) {
+      result_.assumptions.push_back(fmt::format("global batch free: {} sequences a step are compared by tokens/s",
+                                                fmt::join(sites_.front()->space.global_batch, ", ")));
+    }
     result_.cluster = sites_.front()->scenario.spec.cluster.name;
     result_.memory_limit = sites_.front()->limit;
     return Unit{};
@@ -148,6 +154,8 @@ class Planner {
     PlannedLayout l;
     l.point = found.point;
     l.words = plan::words(site.space, found.point);
+    l.recompute = site.space.recompute[found.point.recompute].text;
+    l.overlap = site.space.overlap[found.point.overlap].name;
     l.settings = settings(site.space, found.point);
     l.step_time_s = seconds;
     l.bound_s = found.bound;

@@ -29,6 +29,7 @@ struct PlanOptions {
   double headroom = 0;               // share of a device's memory that must stay free
   double price_per_device_hour = 0;  // 0: the scenario's reliability.price_per_device_hour, if it has one
   bool fronts = true;                // also the fastest layouts at more headroom
+  bool explain = true;               // also the winner against the runner-up, as scenario and as arguments
   int threads = 1;
   std::function<void(const char* what, long long done, long long total)> progress;
   std::function<bool()> cancelled;
@@ -37,6 +38,7 @@ struct PlanOptions {
 struct PlannedLayout {
   Point point;
   std::string words;
+  std::string recompute, overlap;     // names of the point's choices
   std::vector<std::string> settings;  // the layout as --set flags
   double step_time_s = 0;             // mean of the asked samples
   double bound_s = 0;                 // what the search knew before simulating it

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/plan/plan.h"
+#include "scenarios/report/text_table.h"
 
 namespace stepcast::scenarios::plan {
 namespace {
@@ -32,6 +33,8 @@ Json layout_json(const PlannedLayout& l, std::size_t rank) {
             {"global_batch", p.global_batch},
             {"micro_batch", p.micro_batch},
             {"dispatcher", parallelism::name(p.dispatcher)},
+            {"recompute", l.recompute},
+            {"overlap", l.overlap},
             {"layout", l.words},
             {"step_time_s", l.step_time_s},
             {"bound_s", l.bound_s},
@@ -161,17 +164,43 @@ std::string to_table(const PlanResult& r, bool /*colour*/) {
 }
 
 std::string to_csv(const PlanResult& r) {
-  std::string out =
-      "rank,devices,global_batch,micro_batch,tp,cp,pp,vpp,ep,etp,schedule,sharding,dispatcher,step_time_s,tokens_per_s,"
-      "mfu,peak_bytes,free_memory_share,cost_per_million_tokens\n";
+  std::string out = csv_line({"rank",
+                              "devices",
+                              "global_batch",
+                              "micro_batch",
+                              "tp",
+                              "cp",
+                              "pp",
+                              "vpp",
+                              "ep",
+                              "etp",
+                              "schedule",
+                              "sharding",
+                              "recompute",
+                              "dispatcher",
+                              "overlap",
+                              "step_time_s",
+                              "tokens_per_s",
+                              "mfu",
+                              "peak_bytes",
+                              "free_memory_share",
+                              "cost_per_million_tokens"});
   for (std::size_t i = 0; i < r.layouts.size(); ++i) {
     const PlannedLayout& l = r.layouts[i];
     const Point& p = l.point;
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.0f},{:.4f},{:.6g}\n", i + 1,
-                       p.devices, p.global_batch, p.micro_batch, p.tp, p.cp, p.pp, p.vpp, p.ep, p.etp,
-                       parallelism::info(p.schedule).name, sharding_names()[static_cast<std::size_t>(p.sharding)],
-                       parallelism::name(p.dispatcher), l.step_time_s, l.tokens_per_s, l.mfu, l.peak_bytes,
-                       l.free_share, l.cost_per_million_tokens);
+    std::vector<std::string> cells = {std::to_string(i + 1)};
+    for (const int n : {p.devices, p.global_batch, int{p.micro_batch}, int{p.tp}, int{p.cp}, int{p.pp}, int{p.vpp},
+                        int{p.ep}, int{p.etp}})
+      cells.push_back(std::to_string(n));
+    for (const std::string_view name :
+         {std::string_view(parallelism::info(p.schedule).name),
+          std::string_view(sharding_names()[static_cast<std::size_t>(p.sharding)]), std::string_view(l.recompute),
+          std::string_view(parallelism::name(p.dispatcher)), std::string_view(l.overlap)})
+      cells.emplace_back(name);
+    for (const double x : {l.step_time_s, l.tokens_per_s, l.mfu, l.peak_bytes, l.free_share})
+      cells.push_back(csv_number(x));
+    cells.push_back(l.cost_per_million_tokens > 0 ? csv_number(l.cost_per_million_tokens) : std::string());
+    out += csv_line(cells);
   }
   return out;
 }

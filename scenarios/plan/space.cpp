@@ -167,6 +167,18 @@ std::vector<int> positive(std::vector<int> given, std::vector<int> usual, const 
   return given;
 }
 
+// What a free batch may be: those of the scenario's batch over 4, 2, 1 and times 2, 4 that are whole.
+std::vector<int> free_batches(int batch) {
+  std::vector<int> out;
+  for (const int part : {4, 2}) {
+    if (batch % part == 0) out.push_back(batch / part);
+  }
+  for (const int times : {1, 2, 4}) {
+    if (batch <= parallelism::most_devices / times) out.push_back(batch * times);
+  }
+  return out;
+}
+
 bool has_name(const Scenario& scenario, const char* pointer) {
   for (const auto& [key, origin] : scenario.origins) {
     if (key == pointer) return origin != "default" && !origin.starts_with("software ");
@@ -219,7 +231,9 @@ Result<Space> make_space(const Scenario& scenario, const SpaceRequest& request) 
   Errors errors;
   Space s;
   s.devices = positive(request.devices, {spec.cluster.devices}, "--devices", errors);
-  s.global_batch = positive(request.global_batch, {spec.workload.global_batch}, "--global-batch", errors);
+  const int batch = spec.workload.global_batch;
+  s.global_batch = positive(request.global_batch, request.free_batch ? free_batches(batch) : std::vector<int>{batch},
+                            "--global-batch", errors);
   const int layers = spec.model.layer_count();
   const int domain = spec.cluster.nvlink_domain;
   const bool moe = spec.model.is_moe();
@@ -348,6 +362,7 @@ std::string words(const Space& space, const Point& p) {
   out += p.vpp > 1 ? fmt::format(", pp {} x {}", p.pp, p.vpp) : fmt::format(", pp {}", p.pp);
   if (space.ep.size() > 1 || p.ep > 1) out += fmt::format(", ep {}", p.ep);
   if (p.etp > 1) out += fmt::format(", etp {}", p.etp);
+  if (space.global_batch.size() > 1) out += fmt::format(", batch {}", p.global_batch);
   out += fmt::format(", mbs {}, {}, {}, recompute {}", p.micro_batch, parallelism::info(p.schedule).name,
                      sharding_names()[static_cast<std::size_t>(p.sharding)], space.recompute[p.recompute].text);
   if (space.dispatcher.size() > 1) out += fmt::format(", {}", parallelism::name(p.dispatcher));

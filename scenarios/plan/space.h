@@ -56,6 +56,7 @@ struct Point {
 // What the user restricts; empty: the default, which the scenario's model and cluster give.
 struct SpaceRequest {
   std::vector<int> devices, global_batch, tp, cp, pp, ep, etp, micro_batch, vpp;
+  bool free_batch = false;  // instead of global_batch: the scenario's, its halves and doubles down to 1/4 and up to 4
   std::vector<std::string> schedule, sharding, recompute, dispatcher, overlap;
 };
 

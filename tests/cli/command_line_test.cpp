@@ -125,6 +125,22 @@ TEST_CASE("An empty name of the output file is a usage error") {
   CHECK(contains(outcome.err, "--output: a file name is needed"));
 }
 
+TEST_CASE("An empty value is no absent option") {
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"list", "models", "--catalog", ""},
+        {"export", "chakra", "olmoe-1b-7b-h100-8", "--output", "x", "--ranks", ""},
+        {"explain", "olmoe-1b-7b-h100-8", "--ranks", ""},
+        {"scale", "olmoe-1b-7b-h100-8", "--devices", ""},
+        {"plan", "olmoe-1b-7b-h100-8", "--tp="},
+        {"simulate", "--model", "", "--cluster", "h100:8"}}) {
+    const Outcome outcome = run(line);
+    CAPTURE(line, outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(contains(outcome.err, "found '', a value is needed"));
+  }
+}
+
 TEST_CASE("Files of two results are told apart before anything is computed") {
   const ScratchFolder scratch;
   Setting setting;

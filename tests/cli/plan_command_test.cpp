@@ -34,6 +34,30 @@ TEST_CASE("A plan ranks layouts, and its winner can be written and simulated") {
   CHECK(read_file(folder.path() / "best.sh").find("--expert-model-parallel-size") != std::string::npos);
 }
 
+TEST_CASE("Every axis of a layout is in the result, and a free batch is one of them") {
+  const Outcome outcome =
+      run(words(small + " --global-batch free --dispatcher alltoall,deepep --overlap profile,all,none "
+                        "--no-fronts --format json"));
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["counts"]["enumerated"] == 32 * 5 * 2 * 3);
+  for (const auto& layout : json["layouts"]) {
+    for (const char* key : {"tp", "cp", "pp", "vpp", "ep", "etp", "schedule", "sharding"})
+      CHECK(layout["parallelism"].contains(key));
+    for (const char* key : {"micro_batch", "global_batch", "recompute", "dispatcher", "overlap"})
+      CHECK(layout.contains(key));
+    CHECK(layout["layout"].get<std::string>().find("batch ") != std::string::npos);
+  }
+  CHECK(json["layouts"][0]["global_batch"] == 128);
+  bool told = false;
+  for (const auto& line : json["assumptions"])
+    told = told || line.get<std::string>().find("8, 16, 32, 64, 128 sequences a step") != std::string::npos;
+  CHECK(told);
+  const Outcome csv = run(words(small + " --no-fronts --format csv"));
+  CHECK(csv.out.find(",recompute,dispatcher,overlap,") != std::string::npos);
+}
+
 TEST_CASE("Axes that are not understood are named with their flag") {
   for (const auto& [flags, part] :
        std::vector<std::pair<std::string, std::string>>{{"--schedule 1f1c", "did you mean '1f1b'"},

@@ -73,6 +73,21 @@ TEST_CASE("An interrupted sweep says so, leaves valid files and goes on later") 
   CHECK(std::count(table.begin(), table.end(), '\n') == points + 1);
 }
 
+TEST_CASE("Progress on a terminal is one line that is gone at the end") {
+  const Folder folder(200'000);
+  Setting setting = folder.here;
+  setting.terminal = true;
+  setting.interrupt_after_s = 3;  // progress begins after two
+  const Outcome cut = run(words("sweep tiny.json --results shown --threads 1"), setting);
+  CHECK(cut.exit_code == 130);
+  const auto line = cut.out.rfind("/200000] points, ");
+  REQUIRE(line != std::string::npos);
+  CHECK(contains(cut.out.substr(line), " s left"));
+  const auto removed = cut.out.rfind("\r\x1b[K");
+  CHECK((removed != std::string::npos && removed > line));
+  CHECK(cut.out.find('\n') > removed);
+}
+
 TEST_CASE("The threads of a process are those that Slurm gives its task") {
   const auto threads = [](const std::vector<std::string>& environment) {
     Setting setting;

@@ -162,7 +162,7 @@ TEST_CASE("Hostile names stay text") {
 
 TEST_CASE("Pages of scale and compare are sound, with hostile names too") {
   ScaleCurve curve;
-  curve.kind = ScaleKind::strong;
+  curve.kind = ScalingKind::strong;
   curve.baseline_devices = 8;
   for (const int devices : {8, 16, 32, 64}) {
     ScalePoint p;
@@ -178,6 +178,8 @@ TEST_CASE("Pages of scale and compare are sound, with hostile names too") {
       p.mfu = 0.4 * p.efficiency;
       p.breakdown = {{"gemm", 8.0 / devices}, {"exposed_dp", 0.1}};
       if (devices == 16) p.breaks = {"dp leaves the NVLink domain", hostile};
+      p.layout = hostile;
+      if (devices == 32) p.not_scaling = {"batch: 64 -> 63", hostile};
     }
     curve.points.push_back(p);
   }

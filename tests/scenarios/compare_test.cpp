@@ -25,6 +25,7 @@ RunSummary run(int devices, double seconds, double tokens) {
     "parallelism": {"tp": 1, "ep": 8}, "workload": {"sequence_length": 4096, "global_batch": 256},
     "precision": {"recipe": "bf16"}, "recompute": {"mode": "none"},
     "routing": {"skew": "balanced", "capacity_factor": null, "drop": "none", "node_limit": 0}})");
+  r.scenario["workload"]["global_batch"] = static_cast<int>(tokens / 4000);
   return r;
 }
 
@@ -57,6 +58,18 @@ TEST_CASE("The kind follows from tokens and devices") {
   CHECK(compare(run(8, 8.0, 1e6), run(8, 7.0, 1e6)).kind == Kind::variants);
   CHECK(compare(run(8, 8.0, 1e6), run(64, 4.0, 4e6)).kind == Kind::different_work);
   CHECK(compare(run(8, 8.0, 1e6), run(8, 16.0, 2e6)).kind == Kind::different_work);
+}
+
+TEST_CASE("A batch that is nearly the same is another one") {
+  CHECK(compare(run(8, 8.0, 1e6), run(64, 1.4, 1.004e6)).kind == Kind::different_work);
+  CHECK(compare(run(8, 8.0, 1e6), run(64, 8.4, 7.996e6)).kind == Kind::different_work);
+  const auto variant = compare(run(8, 8.0, 1e6), run(8, 7.0, 1.004e6));
+  CHECK(variant.kind == Kind::different_work);
+  CHECK_FALSE(to_json(variant).contains("speedup"));
+  // Effective tokens of the same batch: packed documents of another draw.
+  RunSummary packed = run(64, 1.4, 1.004e6);
+  packed.scenario["workload"]["global_batch"] = 250;
+  CHECK(compare(run(8, 8.0, 1e6), packed).kind == Kind::strong_scaling);
 }
 
 TEST_CASE("Different work gives throughput only") {
@@ -99,6 +112,15 @@ TEST_CASE("An EP group that leaves the box is a break in the curve") {
   REQUIRE(c.breaks.size() == 1);
   CHECK(c.breaks.front().find("ep group") != std::string::npos);
   CHECK(compare(run(8, 8.0, 1e6), run(64, 1.4, 1e6)).breaks.empty());
+}
+
+TEST_CASE("Traffic that crosses a leaf switch is a break in the curve") {
+  RunSummary a = run(256, 8.0, 1e6), b = run(512, 4.4, 1e6);
+  a.crosses_leaf = {{"dp", false}, {"tp", false}};
+  b.crosses_leaf = {{"dp", true}, {"tp", false}, {"pp", true}};
+  const auto c = compare(a, b);
+  REQUIRE(c.breaks.size() == 1);
+  CHECK(c.breaks.front().find("dp traffic crosses a leaf switch") != std::string::npos);
 }
 
 TEST_CASE("Parts are sorted by how far they moved") {

@@ -35,7 +35,8 @@ Forecast sample() {
   f.breakdown["gemm"] = {6 * second, 6 * second, 7 * second, 7 * second, RankId(3), 6 * second};
   f.breakdown["exposed_ep"] = {3 * second, 3 * second, 4 * second, 4 * second, RankId(9), 2 * second};
   f.breakdown["bubble"] = {1 * second, 1 * second, 1 * second, 1 * second, RankId(0), 0};
-  f.communication.push_back({"all_to_all", "ep", "8 ranks in one NVLink domain", 64, 1e9, 8.75e8, 4, 3, 0.2, 16, 14});
+  f.communication.push_back(
+      {"all_to_all", "ep", "8 ranks in one NVLink domain", 1, 1, false, 64, 1e9, 8.75e8, 4, 3, 0.2, 16, 14});
   f.bubble_fraction = 0.1;
   f.ideal_bubble_fraction = 0.09;
   f.memory = {true, 60e9, 85.9e9, 58e9, 59e9, 17, 2.5, {{"weights", 40e9}, {"activations", 20e9}}};
