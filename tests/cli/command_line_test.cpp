@@ -131,7 +131,7 @@ TEST_CASE("An empty value is no absent option") {
         {"export", "chakra", "olmoe-1b-7b-h100-8", "--output", "x", "--ranks", ""},
         {"explain", "olmoe-1b-7b-h100-8", "--ranks", ""},
         {"scale", "olmoe-1b-7b-h100-8", "--devices", ""},
-        {"plan", "olmoe-1b-7b-h100-8", "--tp="},
+        {"plan", "olmoe-1b-7b-h100-8", "--tp", ""},
         {"simulate", "--model", "", "--cluster", "h100:8"}}) {
     const Outcome outcome = run(line);
     CAPTURE(line, outcome.err);
