@@ -56,7 +56,7 @@ void add(const sim::FlowStats& more, sim::FlowStats& sum) {
   sum.flows += more.flows;
   sum.slowed += more.slowed;
   sum.solves += more.solves;
-  sum.remembered += more.remembered;
+  sum.solved_flows += more.solved_flows;
   sum.late += more.late;
   sum.alone_s += more.alone_s;
   sum.delay_s += more.delay_s;

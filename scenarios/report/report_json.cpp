@@ -110,7 +110,7 @@ Json moe_json(const parallelism::ExpertLoad& load) {
 Json flows_json(const EngineStats& engine) {
   const sim::FlowStats& flows = engine.flows;
   return {{"level", "macro_flow"},    {"steps", engine.flow_steps}, {"flows", flows.flows},
-          {"slowed", flows.slowed},   {"solves", flows.solves},     {"solves_remembered", flows.remembered},
+          {"slowed", flows.slowed},   {"solves", flows.solves},     {"solved_flows", flows.solved_flows},
           {"alone_s", flows.alone_s}, {"delay_s", flows.delay_s},   {"late", flows.late}};
 }
 

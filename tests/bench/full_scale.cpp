@@ -79,12 +79,11 @@ void contended(parallelism::StepSpec spec) {
   const Timed one = time_samples(spec, *lowered, 1, 1, 1, &flows);
   fmt::print(
       "  with contention: {:.3f} CPU-s a step, simulated {:.4f} s; {:.0f} flows a step, {:.1f} % slowed, {:.0f} "
-      "solves, "
-      "{:.0f} % remembered\n",
+      "solves of {:.1f} flows\n",
       one.cpu / steps_of_sample, one.seconds, static_cast<double>(flows.flows) / steps_of_sample,
       100 * static_cast<double>(flows.slowed) / static_cast<double>(std::max<std::int64_t>(1, flows.flows)),
       static_cast<double>(flows.solves) / steps_of_sample,
-      100 * static_cast<double>(flows.remembered) / static_cast<double>(std::max<std::int64_t>(1, flows.solves)));
+      static_cast<double>(flows.solved_flows) / static_cast<double>(std::max<std::int64_t>(1, flows.solves)));
 }
 
 }  // namespace
