@@ -55,6 +55,10 @@ struct CollectiveFits {
   std::string_view source;
 };
 
+// SMs that an exchange of experts' rows runs on: as stated (above 0), else the dispatcher's default; NCCL's kernels are
+// taken to use as many.
+[[nodiscard]] int dispatch_sms(const Device& device, Dispatcher dispatcher, int stated);
+
 // Constants for a device; one that was not measured takes those of the class with the nearest NVLink rate.
 [[nodiscard]] const CollectiveFits& collective_fits(const Device& device);
 [[nodiscard]] std::span<const CollectiveFits> all_collective_fits();

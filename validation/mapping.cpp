@@ -227,7 +227,7 @@ class Mapper {
     const int pp = run_.integer("pp", 1);
     const bool moe = lower(run_.text("kind")) == "moe";
     if (moe && !run_.has("ep")) assume("ep not given: 1");
-    if (moe && !run_.has("etp") && run_.integer("tp", 1) > 1) assume("etp not given: 1");
+    if (moe && !run_.has("etp") && run_.integer("tp", 1) > 1) open_expert_tensor_parallel(p);
     std::string schedule = run_.text("schedule");
     if (run_.text("ep_overlap") == "on") schedule = "coscheduled";
     if (schedule.empty()) {
@@ -248,6 +248,19 @@ class Mapper {
       p["sequence_parallel"] = run_.text("sequence_parallel") == "on" && run_.integer("tp", 1) > 1;
     if (run_.has("pipeline_layout")) p["pipeline_layout"] = run_.text("pipeline_layout");
     out_.scenario["parallelism"] = p;
+  }
+
+  // Megatron-Core splits experts as the rest unless told otherwise (expert_tensor_parallel_size); recipes of NeMo 25
+  // and Megatron-Bridge say 1, wherever they say.
+  void open_expert_tensor_parallel(Json& p) {
+    const std::string software = run_.text("software");
+    const bool early_nemo = software.starts_with("nemo-1") || software.starts_with("nemo-202") ||
+                            software.starts_with("nemo-23") || software.starts_with("nemo-24");
+    const int tp = run_.integer("tp", 1);
+    const bool follows = early_nemo || software.starts_with("megatron-core") || software.starts_with("megatron-lm");
+    assume(follows ? fmt::format("etp not given: tp, {}, Megatron-Core's default", tp) : "etp not given: 1");
+    if (follows) p["etp"] = tp;
+    out_.alternatives.push_back({"etp", {fmt::format("parallelism.etp={}", follows ? 1 : tp)}});
   }
 
   // Dense recipes of Megatron-Core and NeMo interleave with at most two layers a chunk (all published ones that say);
@@ -380,6 +393,11 @@ class Mapper {
     out_.scenario["routing"] = routing;
   }
 
+  bool grace_recipe() const {
+    const std::string device = lower(run_.text("device"));
+    return run_.text("software").starts_with("megatron-bridge") && (device == "gb200" || device == "gb300");
+  }
+
   void overlap() {
     Json runtime;
     Json overlap;
@@ -404,6 +422,13 @@ class Mapper {
       runtime["graph_modules"] = modules;
     } else if (!graphs.empty()) {
       runtime["cuda_graphs"] = graphs;
+    } else if (moe && grace_recipe()) {
+      assume(
+          "cuda_graphs not given: of router and preprocessing, as recipes of Megatron-Bridge on Grace hosts that say");
+      runtime["cuda_graphs"] = "partial";
+      runtime["graph_modules"] = {"moe_router", "moe_preprocess"};
+      out_.alternatives.push_back({"cuda_graphs", {"runtime.cuda_graphs=none"}});
+      out_.alternatives.push_back({"cuda_graphs", {"runtime.cuda_graphs=full_iteration"}});
     } else if (moe) {
       assume("cuda_graphs not given: the profile's");
       out_.alternatives.push_back({"cuda_graphs", {"runtime.cuda_graphs=full_iteration"}});

@@ -64,10 +64,11 @@ struct StageContext {
   [[nodiscard]] bool recomputes(std::string_view module) const;
 
   // Of the expert activation's and quantisation's traffic: graphs of whole iterations come with experts whose
-  // element-wise parts run inside the products.
+  // element-wise parts run inside the products, unless experts have biases, which those products do not add.
   [[nodiscard]] double expert_traffic() const {
-    return quantised() && spec.runtime.cuda_graphs == CudaGraphs::full_iteration ? software().full_graph_expert_traffic
-                                                                                 : 1;
+    const bool fused =
+        quantised() && spec.runtime.cuda_graphs == CudaGraphs::full_iteration && !model().moe.expert_bias;
+    return fused ? software().full_graph_expert_traffic : 1;
   }
 
   // An elementwise kernel that moves `bytes` (before the profile's unfused factor).

@@ -22,6 +22,8 @@ namespace {
 
 constexpr double bf16_bytes = 2;
 constexpr const char* part_experts = "activations.experts";
+// Of the copies into expert order what HybridEP leaves to kernels of their own (pilot M1.3: 1 pass to DeepEP's 2).
+constexpr double hybridep_copies = 0.5;
 constexpr double origin_bytes = 8;  // row of origin and probability of a routed row
 
 // Kept of each token and expert: the logits, fp32 probabilities (the softmax is fp32 in either case), the map.
@@ -42,13 +44,17 @@ double expert_width(const StageContext& ctx) {
 // Frameworks run this block as many small kernels: probabilities, masks, copies and casts that no list names.
 double moe_traffic(const StageContext& ctx) { return ctx.software().moe_unfused_factor; }
 
-// Passes over rows x hidden to order rows by expert, on the token's side and on the expert's side.
+// Passes over rows x hidden to order rows by expert, on the token's side and on the expert's side. An all-to-all brings
+// rows by sender, which a rank with one expert leaves so; DeepEP and HybridEP bring tokens, which are copied into rows.
 double token_side_passes(const StageContext& ctx) {
   return ctx.spec.runtime.dispatcher == Dispatcher::all_to_all || ctx.ep.index < 0 ? ctx.software().permute_passes : 0;
 }
 double expert_side_passes(const StageContext& ctx) {
   if (ctx.ep.index < 0) return 0;
-  return ctx.software().permute_passes * (ctx.spec.runtime.dispatcher == Dispatcher::hybridep ? 0.5 : 1.0);
+  const bool ordered =
+      ctx.spec.runtime.dispatcher == Dispatcher::all_to_all && ctx.model().moe.experts == ctx.layout.ep;
+  if (ordered) return 0;
+  return ctx.software().permute_passes * (ctx.spec.runtime.dispatcher == Dispatcher::hybridep ? hybridep_copies : 1.0);
 }
 
 const char* slot_name(Pass pass) { return pass == Pass::forward ? "ep_forward" : "ep_backward"; }

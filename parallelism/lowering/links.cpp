@@ -302,36 +302,6 @@ void mark_network_transfers(sim::Program& program) {
   }
 }
 
-void slow_kernels_beside_transfers(Lowering& low) {
-  const double ep = low.spec.software.kernel_slowdown_ep;
-  const double dp = low.spec.software.kernel_slowdown_dp;
-  if (ep == 1 && dp == 1) return;
-  const auto waits = [](const sim::Instruction& in, std::uint16_t slot, sim::Stream stream) {
-    return in.wait_slot == slot || (in.wait_streams & sim::bit(stream)) != 0;
-  };
-  for (sim::Cohort& cohort : low.step.program.cohorts) {
-    for (const sim::Body& body : cohort.bodies) {
-      std::set<std::uint16_t> exchanges;  // slots of expert exchanges that nobody has waited for
-      bool reduces = false;
-      for (const sim::Instruction& in : body.instructions) {
-        if (in.op == sim::Opcode::collective && in.stream == sim::Stream::ep) exchanges.insert(in.record_slot);
-        if (in.op == sim::Opcode::collective && in.stream == sim::Stream::dp) reduces = true;
-        if (in.op != sim::Opcode::compute) continue;
-        std::erase_if(exchanges, [&](std::uint16_t slot) { return waits(in, slot, sim::Stream::ep); });
-        if (waits(in, sim::none16 - 1, sim::Stream::dp)) reduces = false;
-        const double factor = std::max(exchanges.empty() ? 1.0 : ep, reduces ? dp : 1.0);
-        sim::Cost& cost = cohort.costs[in.cost];
-        cost.base_ticks *= factor;
-        cost.per_row_ticks *= factor;
-        cost.floor_ticks *= factor;
-      }
-    }
-  }
-  low.step.assumptions.push_back(fmt::format(
-      "kernels issued beside an expert exchange take {:.3g} times their time, beside a reduction {:.3g} times", ep,
-      dp));
-}
-
 void attach_links(Lowering& low) {
   LinkBuilder(low).run();
   const sim::Program& program = low.step.program;

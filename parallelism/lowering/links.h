@@ -1,4 +1,4 @@
-// What a lowered program does to links that are shared, and what shares its kernels: the last passes of lower().
+// What a lowered program does to links that are shared: the last passes of lower().
 #pragma once
 
 #include "parallelism/lowering/stage.h"
@@ -10,9 +10,6 @@ void mark_units(sim::Program& program);
 
 // Transfers over the NIC take the rank's link factor (noise.degraded_links).
 void mark_network_transfers(sim::Program& program);
-
-// Kernels issued while an expert exchange or a reduction runs take the profile's factors (kernel_slowdown_ep, _dp).
-void slow_kernels_beside_transfers(Lowering& low);
 
 // fabric.contention: which operations meet which others on which links. Links that cannot be overloaded are dropped and
 // links with the same users merged, so the engine sees few; operations that meet nobody stay with the lockstep tier.

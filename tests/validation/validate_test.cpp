@@ -122,3 +122,28 @@ TEST_CASE("Keys set for all rows win over a row's, and every row says so") {
   const auto& assumed = set.rows.front().assumed;
   CHECK(std::find(assumed.begin(), assumed.end(), "set for every row: workload.micro_batch=2") != assumed.end());
 }
+
+TEST_CASE("Open fields of MoE rows take the usual value of their software, and say so") {
+  const auto mapped = [](const std::string& row) {
+    const auto file = parse_runs(header + row, "runs.csv");
+    REQUIRE(file.ok());
+    auto m = map_run(file->runs.front(), root);
+    REQUIRE(m.ok());
+    return std::move(*m);
+  };
+  const auto says = [](const MappedRun& m, const std::string& what) {
+    return std::any_of(m.assumed.begin(), m.assumed.end(), [&](const auto& a) { return a.find(what) == 0; });
+  };
+  // Megatron-Core splits experts as the rest unless told otherwise; recipes of Megatron-Bridge tell it 1.
+  const MappedRun early = mapped("a,f,moe,Mixtral-8x7B,h100,32,bf16,4096,64,1,4,1,,8,,none,nemo-24.11,2.0\n");
+  CHECK(early.scenario.at("parallelism").at("etp") == 4);
+  CHECK(says(early, "etp not given: tp, 4"));
+  const MappedRun late = mapped("a,f,moe,Mixtral-8x7B,h100,32,bf16,4096,64,1,4,1,,8,,none,megatron-bridge-26.04,2.0\n");
+  CHECK_FALSE(late.scenario.at("parallelism").contains("etp"));
+  CHECK(says(late, "etp not given: 1"));
+  CHECK(says(late, "cuda_graphs not given: the profile's"));
+  const MappedRun grace =
+      mapped("a,f,moe,Mixtral-8x7B,gb200,32,bf16,4096,64,1,1,1,,8,,none,megatron-bridge-26.04,2.0\n");
+  CHECK(grace.scenario.at("runtime").at("cuda_graphs") == "partial");
+  CHECK(says(grace, "cuda_graphs not given: of router and preprocessing"));
+}

@@ -66,7 +66,7 @@ DispatchTime deduplicated(const Cluster& cluster, const DispatchCall& call, cons
   load.ranks_reached = expected_domains(span.ranks, call.top_k, call.node_limit, by_rank.route_groups, call.experts);
   load.domains = span.domains;
   load.inside = link.span.max_per_domain;
-  load.sms = call.sms > 0 ? call.sms : fit.default_sms;
+  load.sms = dispatch_sms(cluster.device, call.dispatcher, call.sms);
   load.nvlink_scale = link.nvlink_scale;
   load.member_nic = link.member_nic;
   const DispatchParts parts = dispatch_parts(call.phase == DispatchPhase::dispatch ? fit.dispatch : fit.combine, load);
@@ -77,6 +77,12 @@ DispatchTime deduplicated(const Cluster& cluster, const DispatchCall& call, cons
 }
 
 }  // namespace
+
+int dispatch_sms(const Device& device, Dispatcher dispatcher, int stated) {
+  const CollectiveFits& fits = collective_fits(device);
+  if (stated > 0) return stated;
+  return dispatcher == Dispatcher::hybridep ? fits.hybridep.default_sms : fits.deepep.default_sms;
+}
 
 DispatchParts dispatch_parts(const DispatchPhaseFit& fit, const DispatchLoad& load) {
   const double kb = load.payload / 1e3;

@@ -1,0 +1,116 @@
+#include "parallelism/lowering/shared_device.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include "topology/collective_fits.h"
+
+namespace stepcast::parallelism {
+namespace {
+
+struct Factors {
+  double ep = 1, dp = 1;
+};
+
+// Of kernels beside an exchange: what its SMs leave them.
+Factors factors_of(const StepSpec& spec) {
+  Factors f{spec.software.kernel_slowdown_ep, spec.software.kernel_slowdown_dp};
+  if (!spec.model.is_moe()) return f;
+  const int sms = topology::dispatch_sms(spec.cluster.device, spec.runtime.dispatcher, spec.runtime.dispatcher_sms);
+  const int left = std::max(1, spec.cluster.device.sms - sms);
+  if (spec.cluster.device.sms > 0) f.ep *= static_cast<double>(spec.cluster.device.sms) / left;
+  return f;
+}
+
+// Walks a list as it runs at mean rows: exchanges one after another on their stream, kernels beside them.
+class Walk {
+ public:
+  Walk(sim::Cohort& cohort, const Factors& factors, double rows) : cohort_(cohort), factors_(factors), rows_(rows) {}
+
+  // Whether a kernel was slowed.
+  bool run(const sim::Body& body) {
+    for (const sim::Instruction& in : body.instructions) {
+      if (in.op == sim::Opcode::collective && in.stream == sim::Stream::ep) {
+        exchanges_.push_back({in.record_slot, ticks(in)});
+      } else if (in.op == sim::Opcode::collective && in.stream == sim::Stream::dp) {
+        reduces_ = true;
+      } else if (in.op == sim::Opcode::compute) {
+        await(in);
+        kernel(in);
+      }
+    }
+    return slowed_;
+  }
+
+ private:
+  struct Exchange {
+    std::uint16_t slot;
+    double left;  // ticks
+  };
+
+  [[nodiscard]] double ticks(const sim::Instruction& in) const {
+    const sim::Cost& cost = cohort_.costs[in.cost];
+    return std::max(cost.floor_ticks, cost.base_ticks + (in.load == sim::none16 ? 0 : cost.per_row_ticks * rows_));
+  }
+
+  void await(const sim::Instruction& in) {
+    if ((in.wait_streams & sim::bit(sim::Stream::ep)) != 0) exchanges_.clear();
+    if ((in.wait_streams & sim::bit(sim::Stream::dp)) != 0) reduces_ = false;
+    const auto slot = [&](const Exchange& e) { return in.wait_slot != sim::none16 && e.slot == in.wait_slot; };
+    const auto waited = std::find_if(exchanges_.begin(), exchanges_.end(), slot);
+    if (waited != exchanges_.end()) exchanges_.erase(exchanges_.begin(), waited + 1);
+  }
+
+  void kernel(const sim::Instruction& in) {
+    const double alone = ticks(in);
+    double work = alone;  // left, at full rate
+    double taken = 0;
+    while (work > 0 && !exchanges_.empty()) {
+      const double beside = std::min(exchanges_.front().left, work * factors_.ep);
+      taken += beside;
+      work -= beside / factors_.ep;
+      exchanges_.front().left -= beside;
+      if (exchanges_.front().left > 0) break;
+      exchanges_.pop_front();
+    }
+    taken += std::max(0.0, work);
+    const double factor = std::max(alone > 0 ? taken / alone : 1.0, reduces_ ? factors_.dp : 1.0);
+    if (factor <= 1) return;
+    slowed_ = true;
+    sim::Cost& cost = cohort_.costs[in.cost];
+    cost.base_ticks *= factor;
+    cost.per_row_ticks *= factor;
+    cost.floor_ticks *= factor;
+  }
+
+  sim::Cohort& cohort_;
+  const Factors& factors_;
+  double rows_;
+  std::deque<Exchange> exchanges_;  // that nobody has waited for, in the order of their stream
+  bool reduces_ = false;
+  bool slowed_ = false;
+};
+
+}  // namespace
+
+void slow_kernels_beside_transfers(Lowering& low) {
+  const StepSpec& spec = low.spec;
+  const Layout& layout = low.step.layout;
+  const Factors factors = factors_of(spec);
+  if (factors.ep == 1 && factors.dp == 1) return;
+  const double rows =
+      spec.model.is_moe() ? low.documents.tokens / layout.cp / layout.tp * spec.model.moe.top_k * layout.etp : 0;
+  bool slowed = false;
+  for (sim::Cohort& cohort : low.step.program.cohorts) {
+    for (const sim::Body& body : cohort.bodies) slowed = Walk(cohort, factors, rows).run(body) || slowed;
+  }
+  if (!slowed) return;
+  low.step.assumptions.push_back(
+      fmt::format("kernels beside an expert exchange take {:.3g} times their time while it lasts (its SMs are not "
+                  "theirs), beside a reduction {:.3g} times",
+                  factors.ep, factors.dp));
+}
+
+}  // namespace stepcast::parallelism
