@@ -93,6 +93,7 @@ const std::vector<Field>& fields_of_profile() {
       {"overlap_ep", Flag{&P::overlap_ep}},
       {"overlap_p2p", Flag{&P::overlap_p2p}},
       {"tp_overlap_share", Number{&P::tp_overlap_share, 0, 1}},
+      {"tp_gradients_beside_wgrad", Flag{&P::tp_gradients_beside_wgrad}},
       {"gradient_bucket_bytes", Number{&P::gradient_bucket_bytes, 0, 1e15}},
       {"prefetch", Number{&P::prefetch, 0, 1000}},
       {"kernel_slowdown_ep", Number{&P::kernel_slowdown_ep, 1, 10}},

@@ -65,6 +65,8 @@ struct SoftwareProfile {
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
   double tp_overlap_share = 0;       // share of TP communication that hides when overlap_tp
+  // Else, whether the input gradient that leaves a TP region is reduced beside the product that makes the weight's.
+  bool tp_gradients_beside_wgrad = false;
   double gradient_bucket_bytes = 0;  // 0: one bucket a chunk
   double prefetch = 1;               // FSDP: layers gathered ahead
   double dp_network_share = 1;       // of the rate across boxes that data-parallel collectives reach

@@ -404,6 +404,11 @@ class Mapper {
     const bool moe = lower(run_.text("kind")) == "moe";
     if (run_.has("dispatcher")) {
       runtime["dispatcher"] = run_.text("dispatcher");
+    } else if (moe && grace_recipe() && run_.integer("ep", 1) > 1) {
+      // DeepEP reaches a tray by CUDA IPC and the rest by RDMA.
+      assume("dispatcher not given: hybridep, which spans NVL72, as most recipes of Megatron-Bridge on it that say");
+      runtime["dispatcher"] = "hybridep";
+      out_.alternatives.push_back({"dispatcher", {"runtime.dispatcher=alltoall"}});
     } else if (moe && run_.integer("ep", 1) > 1) {
       assume("dispatcher not given: the profile's");
       for (const char* d : {"alltoall", "hybridep"})

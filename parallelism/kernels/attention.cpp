@@ -288,9 +288,9 @@ void backward_projections(StageContext& ctx, const models::Attention& a, const W
   if (a.low_rank.q_rank > 0) {
     ctx.linear(pass, "kv", t, w.k + w.v_made, h);
     ctx.linear(pass, "q_up", t, w.q + gate, a.low_rank.q_rank);
-    ctx.linear(pass, "q_down", t, a.low_rank.q_rank, h);
+    ctx.linear_of_region(pass, "q_down", t, a.low_rank.q_rank, h, "attention_input");
   } else {
-    ctx.linear(pass, "qkv", t, w.q + w.k + w.v_made + gate, h);
+    ctx.linear_of_region(pass, "qkv", t, w.q + w.k + w.v_made + gate, h, "attention_input");
   }
   if (has_dgrad(pass)) ctx.release(part_attention, projections_saved(ctx, a, w));
 }
@@ -369,10 +369,10 @@ void lower_attention(StageContext& ctx, const models::Layer& layer, Pass pass) {
   }
   if (a.mla) {
     backward_mla(ctx, *a.mla, w, pass);
+    ctx.enter_tp(pass, "attention_input");
   } else {
     backward_projections(ctx, a, w, pass);
   }
-  ctx.enter_tp(pass, "attention_input");
 }
 
 }  // namespace stepcast::parallelism

@@ -117,6 +117,20 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
   }
 }
 
+void StageContext::linear_of_region(Pass pass, const std::string& name, double m, double n, double k,
+                                    const std::string& region, Operands operands) {
+  const bool beside = software().tp_gradients_beside_wgrad && !spec.overlap.tp;
+  if (pass != Pass::backward || tp.index < 0 || !beside) {
+    linear(pass, name, m, n, k, operands);
+    enter_tp(pass, region);
+    return;
+  }
+  linear(Pass::dgrad, name, m, n, k, operands);
+  enter_tp(Pass::dgrad, region, false);
+  linear(Pass::wgrad, name, m, n, k, operands);
+  out.wait_next(sim::bit(sim::Stream::tp));
+}
+
 void StageContext::grouped_linear(Pass pass, const std::string& name, double n, double k) {
   const bool quantise = quantised();
   const auto precision = spec.recipe.gemm;
@@ -170,7 +184,7 @@ void blocking_collective(StageContext& ctx, const CommGroup& group, sim::Stream 
   ctx.out.wait_next(sim::bit(stream));
 }
 
-void StageContext::tp_collective(topology::Collective kind, const std::string& name, double bytes) {
+void StageContext::tp_collective(topology::Collective kind, const std::string& name, double bytes, bool awaited) {
   if (tp.index < 0) return;
   const auto t = topology::collective_time(spec.cluster, kind, Bytes(bytes), tp.span, tp.cross_domain);
   CommSpec op;
@@ -191,7 +205,7 @@ void StageContext::tp_collective(topology::Collective kind, const std::string& n
   };
   if (hidden_share <= 0) {
     out.collective(part(1));
-    out.wait_next(sim::bit(sim::Stream::tp));
+    if (awaited) out.wait_next(sim::bit(sim::Stream::tp));
     return;
   }
   const bool gathers = kind == topology::Collective::all_gather;
@@ -215,14 +229,14 @@ void StageContext::tp_collective(topology::Collective kind, const std::string& n
   out.wait_after_next(sim::bit(sim::Stream::tp));
 }
 
-void StageContext::enter_tp(Pass pass, const std::string& name) {
+void StageContext::enter_tp(Pass pass, const std::string& name, bool awaited) {
   if (tp.index < 0) return;
   const double bytes = tokens * model().hidden * bf16_bytes;
   if (is_forward(pass)) {
     if (spec.sequence_parallel) tp_collective(topology::Collective::all_gather, name + ".all_gather", bytes);
   } else if (has_dgrad(pass)) {
     tp_collective(spec.sequence_parallel ? topology::Collective::reduce_scatter : topology::Collective::all_reduce,
-                  name + ".gradient", bytes);
+                  name + ".gradient", bytes, awaited);
   }
 }
 

@@ -79,14 +79,18 @@ struct StageContext {
   // y[m,n] = x[m,k] w[k,n]. Emits what `pass` has of it, with quantise kernels of its input (forward) and output
   // gradient (backward), or the casts to fp32 and back.
   void linear(Pass pass, const std::string& name, double m, double n, double k, Operands operands = Operands::recipe);
+  // Backward of the product whose input entered a tensor-parallel region: its input gradient leaves the region, beside
+  // the weight's product where the profile has it so (tp_gradients_beside_wgrad).
+  void linear_of_region(Pass pass, const std::string& name, double m, double n, double k, const std::string& region,
+                        Operands operands = Operands::recipe);
   // The grouped product over the rank's local experts.
   void grouped_linear(Pass pass, const std::string& name, double n, double k);
 
   // Tensor-parallel collective over activations of `bytes` (whole buffer); the next kernel waits for it, less the share
-  // that the profile overlaps with that kernel.
-  void tp_collective(topology::Collective kind, const std::string& name, double bytes);
+  // that the profile overlaps with that kernel, or (not `awaited`) whoever says so later.
+  void tp_collective(topology::Collective kind, const std::string& name, double bytes, bool awaited = true);
   // Entry and exit of a tensor-parallel region, forward or backward.
-  void enter_tp(Pass pass, const std::string& name);
+  void enter_tp(Pass pass, const std::string& name, bool awaited = true);
   void leave_tp(Pass pass, const std::string& name);
 
   // Activation kept from forward to backward, or made again by the recomputation of `module` ("": always kept).

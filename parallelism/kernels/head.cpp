@@ -55,9 +55,8 @@ void lower_loss(StageContext& ctx, Pass pass) {
     ctx.out.transient("logits", t * v * beside);
     ctx.release("logits", t * v * kept_bytes);
   }
-  ctx.linear(pass, name, t, v, h, Operands::half);
+  ctx.linear_of_region(pass, name, t, v, h, "logits_input", Operands::half);
   if (has_wgrad(pass)) ctx.release("logits", t * v * bf16_bytes);
-  if (has_dgrad(pass)) ctx.enter_tp(pass, "logits_input");
 }
 
 void lower_mtp(StageContext& ctx, Pass pass) {

@@ -119,9 +119,8 @@ void lower_mixer(StageContext& ctx, const models::Layer& layer, Pass pass) {
     scan(ctx, pass, t * s.scan_flops, t * s.inner);
     ctx.elementwise(pass, "mixer_conv.backward", Category::memory_bound, 4 * t * s.conv * bf16_bytes);
   }
-  ctx.linear(pass, "mixer_in", t, s.in, h);
+  ctx.linear_of_region(pass, "mixer_in", t, s.in, h, "mixer_input");
   if (has_wgrad(pass)) ctx.release(part_mixer, saved + out);
-  ctx.enter_tp(pass, "mixer_input");
 }
 
 namespace {

@@ -74,8 +74,7 @@ void lower_mlp(StageContext& ctx, Pass pass, double ffn, const std::string& name
                     software.activation_passes_backward * gating * t * f * bf16_bytes);
     ctx.release(part, t * in_width * ctx.spec.recipe.function_input_bytes);
   }
-  ctx.linear(pass, name + "_fc1", t, in_width, h);
-  ctx.enter_tp(pass, name + "_input");
+  ctx.linear_of_region(pass, name + "_fc1", t, in_width, h, name + "_input");
 }
 
 }  // namespace stepcast::parallelism

@@ -90,6 +90,11 @@ class Chain {
     return starts(name, "expert_fc") && name.find(".wgrad") != std::string::npos;
   }
 
+  // Made from what the input gradient was made from, and read by the reduction only.
+  [[nodiscard]] static bool weight_gradient(const std::string& name) {
+    return name.find(".wgrad") != std::string::npos || name.find(".accumulate") != std::string::npos;
+  }
+
   void fault(const std::string& name, Ticks at, const Made& needs) {
     faults_.push_back(fmt::format("{}: {} at {} before the end of {} at {}", where_, name, at, needs.by, needs.end));
   }
@@ -122,6 +127,12 @@ class Chain {
       kernel_ = made;
       return;
     }
+    if (before_gradient_ && weight_gradient(name)) {
+      need(op, *before_gradient_);
+      kernel_ = made;
+      return;
+    }
+    before_gradient_.reset();
     Made needs = needed(name);
     if (starts(name, "attention_core") && !hops_.empty()) {
       if (core_ > 0 && core_ <= hops_.size()) needs = later(needs, hops_[core_ - 1]);
@@ -155,6 +166,7 @@ class Chain {
     }
     need(op, hidden_ ? later(needed(name), *hidden_) : needed(name));
     hidden_.reset();
+    if (name.find(".gradient") != std::string::npos) before_gradient_ = needed(name);
     consume(name, made);
   }
 
@@ -172,6 +184,7 @@ class Chain {
   std::vector<std::string>& faults_;
   Made value_, branch_, kernel_;
   std::optional<Made> exchange_, hidden_;
+  std::optional<Made> before_gradient_;  // what the input gradient that leaves a tensor-parallel region was made of
   bool hidden_covered_ = false;
   std::vector<Made> hops_;
   std::size_t core_ = 0;

@@ -271,7 +271,9 @@ TEST_CASE("delayed weight gradients of experts run beside the exchange that leav
       return sum + (op.stream == sim::Stream::compute ? op.end - op.begin : 0);
     });
   };
-  CHECK(work(delayed) == work(usual));
+  // The same kernels; those beside an exchange go on at the rate of the SMs that it leaves.
+  CHECK(delayed.ops.size() == usual.ops.size());
+  CHECK(work(delayed) > work(usual));
 
   spec.overlap.ep = false;
   spec.schedule = ScheduleKind::one_f_one_b;

@@ -99,3 +99,48 @@ TEST_CASE("Rows from an all-to-all are in order where a rank has one expert") {
   spec.runtime.dispatcher = topology::Dispatcher::deepep;  // brings tokens, which are copied into rows
   CHECK(copies(spec) > 0);
 }
+
+TEST_CASE(
+    "The input gradient of a tensor-parallel region leaves it beside the weight gradient where the profile says") {
+  StepSpec spec;
+  spec.model = models::load_model(root, "llama-3-8b").value();
+  spec.model.layers.resize(2, spec.model.layers.back());
+  spec.cluster = topology::load_cluster(root, "h100:8").value();
+  spec.software = load_software(root, "generic").value();
+  spec.workload.sequence_length = 2048;
+  spec.workload.global_batch = 4;
+  spec.degrees.tp = 8;
+  spec.sequence_parallel = true;
+  spec.overlap.tp = false;
+  const auto waits_for_reduction = [&](bool beside) {
+    spec.software.tp_gradients_beside_wgrad = beside;
+    const auto step = lower(spec);
+    REQUIRE(step.ok());
+    const sim::Cohort& cohort = step->program.cohorts.front();
+    int weights = 0, waiting = 0, order = 0;
+    for (const sim::Body& body : cohort.bodies) {
+      bool reduced = false;
+      for (const sim::Instruction& in : body.instructions) {
+        const std::string& name = cohort.works[in.work].name;
+        if (name == "mlp_input.gradient") reduced = true;
+        if (in.op == sim::Opcode::compute && reduced && (in.wait_streams & sim::bit(sim::Stream::tp)) != 0) {
+          ++waiting;  // the first kernel that needs it
+          reduced = false;
+        }
+        if (name == "mlp_fc1.wgrad") {
+          ++weights;
+          order += reduced ? 1 : 0;
+        }
+      }
+    }
+    CHECK(weights > 0);
+    CHECK(waiting >= weights);
+    return order;
+  };
+  CHECK(waits_for_reduction(false) == 0);
+  CHECK(waits_for_reduction(true) > 0);
+  const auto software = load_software(root, "megatron-lm-2022");
+  REQUIRE(software.ok());
+  CHECK(software->tp_gradients_beside_wgrad);
+  CHECK_FALSE(load_software(root, "megatron-lm-2021")->tp_gradients_beside_wgrad);
+}

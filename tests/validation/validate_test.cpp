@@ -146,4 +146,6 @@ TEST_CASE("Open fields of MoE rows take the usual value of their software, and s
       mapped("a,f,moe,Mixtral-8x7B,gb200,32,bf16,4096,64,1,1,1,,8,,none,megatron-bridge-26.04,2.0\n");
   CHECK(grace.scenario.at("runtime").at("cuda_graphs") == "partial");
   CHECK(says(grace, "cuda_graphs not given: of router and preprocessing"));
+  CHECK(grace.scenario.at("runtime").at("dispatcher") == "hybridep");
+  CHECK(says(grace, "dispatcher not given: hybridep"));
 }
