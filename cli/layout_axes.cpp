@@ -22,12 +22,12 @@ void add_layout_axes(po::options_description& options) {
                         "tensor parallelism, as in 1,2,4 (default: divisors of the NVLink domain up to 8)")(
       "cp", list("LIST"), "context parallelism (default: pieces of 2,048 tokens and above)")(
       "pp", list("LIST"), "pipeline ranks (default: divisors of the devices up to 64)")(
-      "vpp", list("LIST"), "chunks a pipeline rank (default: 1,2,4)")(
+      "vpp", list("LIST"), "chunks a pipeline rank (default: 1,2,4 and the scenario's)")(
       "ep", list("LIST"), "expert parallelism (default: divisors of the devices up to the experts)")(
       "etp", list("LIST"), "tensor parallelism of experts (default: as --tp)")(
-      "micro-batch", list("LIST"), "sequences a microbatch (default: 1,2,4)")(
-      "schedule", list("LIST"), "as in 1f1b,interleaved (default: all but gpipe)")(
-      "sharding", list("LIST"), "of none, zero1, zero2, zero3, hsdp (default: zero1,zero2,zero3)")(
+      "micro-batch", list("LIST"), "sequences a microbatch (default: 1,2,4 and the scenario's)")(
+      "schedule", list("LIST"), "as in 1f1b,interleaved (default: all but gpipe, and the scenario's)")(
+      "sharding", list("LIST"), "of none, zero1, zero2, zero3, hsdp (default: zero1,zero2,zero3 and the scenario's)")(
       "headroom", list("SHARE"), "of a device's memory that stays free (default 0)");
 }
 

@@ -34,6 +34,18 @@ std::vector<int> divisors_of_any(const std::vector<int>& numbers, int largest) {
   return out;
 }
 
+// What is usual, and the scenario's own value: its layout then is a point of the space.
+std::vector<int> with_own(std::vector<int> usual, int own) {
+  if (std::find(usual.begin(), usual.end(), own) == usual.end()) usual.push_back(own);
+  std::sort(usual.begin(), usual.end());
+  return usual;
+}
+
+std::vector<std::string> with_own(std::vector<std::string> usual, const std::string& own) {
+  if (std::find(usual.begin(), usual.end(), own) == usual.end()) usual.push_back(own);
+  return usual;
+}
+
 std::vector<std::string> listed(const std::vector<std::string>& given, std::vector<std::string> usual) {
   return given.empty() ? std::move(usual) : given;
 }
@@ -244,13 +256,17 @@ Result<Space> make_space(const Scenario& scenario, const SpaceRequest& request) 
   s.ep = positive(request.ep, moe ? divisors_of_any(s.devices, spec.model.moe.experts) : std::vector<int>{1}, "--ep",
                   errors);
   s.etp = positive(request.etp, moe ? s.tp : std::vector<int>{1}, "--etp", errors);
-  s.micro_batch = positive(request.micro_batch, {1, 2, 4}, "--micro-batch", errors);
-  s.vpp = positive(request.vpp, {1, 2, 4}, "--vpp", errors);
+  s.micro_batch =
+      positive(request.micro_batch, with_own({1, 2, 4}, spec.workload.micro_batch), "--micro-batch", errors);
+  s.vpp = positive(request.vpp, with_own({1, 2, 4}, spec.degrees.vpp), "--vpp", errors);
+  const std::string& own_sharding = sharding_names()[static_cast<std::size_t>(spec.sharding)];
   for (const std::size_t i :
-       indices(listed(request.schedule, usual_schedules(spec)), schedule_names(), "--schedule", errors))
+       indices(listed(request.schedule,
+                      with_own(usual_schedules(spec), std::string(parallelism::info(spec.schedule).name))),
+               schedule_names(), "--schedule", errors))
     s.schedule.push_back(parallelism::schedules()[i].kind);
-  for (const std::size_t i :
-       indices(listed(request.sharding, {"zero1", "zero2", "zero3"}), sharding_names(), "--sharding", errors))
+  for (const std::size_t i : indices(listed(request.sharding, with_own({"zero1", "zero2", "zero3"}, own_sharding)),
+                                     sharding_names(), "--sharding", errors))
     s.sharding.push_back(static_cast<Sharding>(i));
   const std::string own(parallelism::name(spec.runtime.dispatcher));
   const auto dispatchers = moe ? std::vector<std::string>{"alltoall", "deepep", own} : std::vector<std::string>{own};

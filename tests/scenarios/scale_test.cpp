@@ -122,6 +122,23 @@ TEST_CASE("a curve planned at every size has plan's best layout there") {
   }
 }
 
+TEST_CASE("the scenario's own layout is among those that are searched") {
+  // Neither is usual: 7 chunks a rank, 8 sequences a microbatch, sharding within a node.
+  ScenarioRequest request =
+      olmoe({"cluster.devices=16", "model.layers=28", "parallelism.pp=2", "parallelism.vpp=7",
+             "parallelism.schedule=interleaved", "parallelism.sharding=hsdp", "workload.micro_batch=8"});
+  const auto scenario = load_scenario(request);
+  REQUIRE(scenario.ok());
+  const auto space = plan::make_space(*scenario, {});
+  REQUIRE(space.ok());
+  CHECK(space->vpp == std::vector<int>{1, 2, 4, 7});
+  CHECK(space->micro_batch == std::vector<int>{1, 2, 4, 8});
+  CHECK(space->sharding.back() == parallelism::Sharding::hsdp);
+  plan::SpaceRequest given;
+  given.vpp = {1};
+  CHECK(plan::make_space(*scenario, given)->vpp == std::vector<int>{1});
+}
+
 TEST_CASE("headroom and wrong values of axes reach the plan of every size") {
   ScaleOptions options = replanned({8});
   options.headroom = 0.9;
