@@ -438,7 +438,12 @@ class Mapper {
       assume("cuda_graphs not given: the profile's");
       out_.alternatives.push_back({"cuda_graphs", {"runtime.cuda_graphs=full_iteration"}});
     }
-    if (run_.text("software_tags").find("host_binding") != std::string::npos) runtime["host_binding"] = true;
+    const std::string tags = run_.text("software_tags");
+    if (tags.find("host_binding") != std::string::npos) runtime["host_binding"] = true;
+    if (tags.find("router_fusion") != std::string::npos) {
+      constexpr int fused_router_passes = 6;  // as the profiles with --moe-router-fusion have it
+      out_.scenario["software"] = {{"name", out_.scenario["software"]}, {"router_passes", fused_router_passes}};
+    }
     if (run_.has("tp_overlap")) overlap["tp"] = run_.text("tp_overlap") == "on";
     if (run_.text("ep_overlap") == "on") overlap["ep"] = true;
     if (run_.text("ep_overlap") == "off") overlap["ep"] = false;
