@@ -82,7 +82,7 @@ void read_offload(Draft& draft) {
   fields.read("activation_layers", offload.activation_layers, 1, most_layers);
   const int layers = draft.model_ok ? draft.spec.model.layer_count() : most_layers;
   if (offload.activation_layers > layers) {
-    fields.fail("activation_layers", fmt::format("activation_layers {} of each stage; {} has {} layers in all",
+    fields.fail("activation_layers", fmt::format("activation_layers {} of each chunk; {} has {} layers in all",
                                                  offload.activation_layers, draft.spec.model.name, layers));
   }
   if (fields.has("activation_layers")) {
@@ -92,7 +92,7 @@ void read_offload(Draft& draft) {
       fields.fail("activation_layers", "activation_layers belongs to activations on; it is off");
     }
   } else if (offload.activations) {
-    draft.assume("offload.activation_layers not given: all layers of each stage");
+    draft.assume("offload.activation_layers not given: all layers of each chunk");
   }
   fields.refuse_unknown();
 }

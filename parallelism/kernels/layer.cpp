@@ -4,8 +4,8 @@
 // linear attention and Mamba-2 run their projections as GEMMs and their scan at
 // the rate of memory: scan_passes over the inner width (whole steps of hybrid models on H100 and Blackwell; crude).
 #include <algorithm>
-#include "models/activations.h"
 
+#include "models/activations.h"
 #include "parallelism/kernels/context.h"
 
 namespace stepcast::parallelism {

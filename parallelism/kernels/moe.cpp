@@ -6,7 +6,7 @@
 // tokens of all others. Waits on the expert stream go through slots, one for
 // forward and one for backward, so that two microbatches can be interleaved.
 // The shared expert runs beside its layer's exchanges only where it is
-// overlapped; else the framework's compute stream has it between them.
+// overlapped; else it stands before dispatch, in backward behind dispatch.backward.
 #include <algorithm>
 
 #include "parallelism/kernels/context.h"
