@@ -20,7 +20,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr int most_devices = 1048576;
-constexpr int largest_batch = 1 << 20;
+constexpr int largest_batch = 1 << 28;  // as a scenario's
 
 void add_options(po::options_description& options) {
   add_scenario_options(options);

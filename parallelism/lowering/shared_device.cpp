@@ -12,13 +12,15 @@ namespace {
 
 struct Factors {
   double ep = 1, dp = 1;
+  int exchange_sms = 0;
 };
 
 // Of kernels beside an exchange: what its SMs leave them.
 Factors factors_of(const StepSpec& spec) {
-  Factors f{spec.software.kernel_slowdown_ep, spec.software.kernel_slowdown_dp};
+  Factors f{spec.software.kernel_slowdown_ep, spec.software.kernel_slowdown_dp, 0};
   if (!spec.model.is_moe()) return f;
   const int sms = topology::dispatch_sms(spec.cluster.device, spec.runtime.dispatcher, spec.runtime.dispatcher_sms);
+  f.exchange_sms = sms;
   const int left = std::max(1, spec.cluster.device.sms - sms);
   if (spec.cluster.device.sms > 0) f.ep *= static_cast<double>(spec.cluster.device.sms) / left;
   return f;
@@ -107,10 +109,10 @@ void slow_kernels_beside_transfers(Lowering& low) {
     for (const sim::Body& body : cohort.bodies) slowed = Walk(cohort, factors, rows).run(body) || slowed;
   }
   if (!slowed) return;
-  low.step.assumptions.push_back(
-      fmt::format("kernels beside an expert exchange take {:.3g} times their time while it lasts (its SMs are not "
-                  "theirs), beside a reduction {:.3g} times",
-                  factors.ep, factors.dp));
+  low.step.assumptions.push_back(fmt::format(
+      "kernels of every kind beside an expert exchange take {:.3g} times their time while it lasts (it holds "
+      "{} SMs, NCCL taken as DeepEP), beside a reduction {:.3g} times",
+      factors.ep, factors.exchange_sms, factors.dp));
 }
 
 }  // namespace stepcast::parallelism

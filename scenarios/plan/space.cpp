@@ -169,9 +169,11 @@ void read_overlap(Space& space, const StepSpec& spec, const std::vector<std::str
   }
 }
 
-std::vector<int> positive(std::vector<int> given, std::vector<int> usual, const char* flag, Errors& errors) {
+constexpr int largest_batch = 1 << 28;  // as a scenario's
+
+std::vector<int> positive(std::vector<int> given, std::vector<int> usual, const char* flag, Errors& errors,
+                          int largest = parallelism::most_devices) {
   if (given.empty()) return usual;
-  constexpr int largest = parallelism::most_devices;
   for (const int v : given) {
     if (v >= 1 && v <= largest) continue;
     errors.push_back(make_error(ErrorCode::usage, fmt::format("found {}; allowed are 1 to {}", v, largest), flag));
@@ -186,7 +188,7 @@ std::vector<int> free_batches(int batch) {
     if (batch % part == 0) out.push_back(batch / part);
   }
   for (const int times : {1, 2, 4}) {
-    if (batch <= parallelism::most_devices / times) out.push_back(batch * times);
+    if (batch <= largest_batch / times) out.push_back(batch * times);
   }
   return out;
 }
@@ -245,7 +247,7 @@ Result<Space> make_space(const Scenario& scenario, const SpaceRequest& request) 
   s.devices = positive(request.devices, {spec.cluster.devices}, "--devices", errors);
   const int batch = spec.workload.global_batch;
   s.global_batch = positive(request.global_batch, request.free_batch ? free_batches(batch) : std::vector<int>{batch},
-                            "--global-batch", errors);
+                            "--global-batch", errors, largest_batch);
   const int layers = spec.model.layer_count();
   const int domain = spec.cluster.nvlink_domain;
   const bool moe = spec.model.is_moe();
