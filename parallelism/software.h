@@ -64,7 +64,7 @@ struct SoftwareProfile {
   std::map<std::string, double> expert_fp8_level;
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
-  double tp_overlap_share = 0;       // share of TP communication that hides when overlap_tp
+  double tp_overlap_share = 0;  // share of TP communication that hides when overlap_tp
   // Else, whether the input gradient that leaves a TP region is reduced beside the product that makes the weight's.
   bool tp_gradients_beside_wgrad = false;
   double gradient_bucket_bytes = 0;  // 0: one bucket a chunk

@@ -295,7 +295,8 @@ TEST_CASE("a shared expert runs beside its layer's exchanges only where it is ov
   const Recorded beside = record(spec);
   CHECK(beside.one("shared_expert_fc1").begin < beside.one("dispatch").end);
   CHECK(beside.one("shared_expert_fc2.dgrad").begin < beside.one("combine.backward").end);
-  // Its kernels no longer stand before and behind the exchanges: what they hide is the shorter of both, forward and backward.
+  // Its kernels no longer stand before and behind the exchanges: what they hide is the shorter of both, forward and
+  // backward.
   const auto busy = [&](const Recorded& r, bool forward) {
     Ticks sum = 0;
     for (const Op& op : r.ops) {
