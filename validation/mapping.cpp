@@ -254,8 +254,8 @@ class Mapper {
   // and Megatron-Bridge say 1, wherever they say.
   void open_expert_tensor_parallel(Json& p) {
     const std::string software = run_.text("software");
-    const bool early_nemo = software.starts_with("nemo-1") || software.starts_with("nemo-202") ||
-                            software.starts_with("nemo-23") || software.starts_with("nemo-24");
+    const bool early_nemo = software.starts_with("nemo-1") || software.starts_with("nemo-23") ||
+                            software.starts_with("nemo-24") || software == "nemo-2023" || software == "nemo-2024";
     const int tp = run_.integer("tp", 1);
     const bool follows = early_nemo || software.starts_with("megatron-core") || software.starts_with("megatron-lm");
     assume(follows ? fmt::format("etp not given: tp, {}, Megatron-Core's default", tp) : "etp not given: 1");
@@ -441,8 +441,12 @@ class Mapper {
     const std::string tags = run_.text("software_tags");
     if (tags.find("host_binding") != std::string::npos) runtime["host_binding"] = true;
     if (tags.find("router_fusion") != std::string::npos) {
-      constexpr int fused_router_passes = 6;  // as the profiles with --moe-router-fusion have it
-      out_.scenario["software"] = {{"name", out_.scenario["software"]}, {"router_passes", fused_router_passes}};
+      const auto fused = parallelism::load_software(root_, "megatron-core-2026");  // the first with --moe-router-fusion
+      if (fused.ok()) {
+        out_.scenario["software"] = {{"name", out_.scenario["software"]}, {"router_passes", fused->router_passes}};
+      } else {
+        refuse("router_fusion: profile megatron-core-2026, which has it, is not in the catalogue");
+      }
     }
     if (run_.has("tp_overlap")) overlap["tp"] = run_.text("tp_overlap") == "on";
     if (run_.text("ep_overlap") == "on") overlap["ep"] = true;

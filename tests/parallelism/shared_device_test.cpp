@@ -15,24 +15,29 @@ namespace {
 
 const std::filesystem::path root = STEPCAST_SOURCE_DIR;
 
-StepSpec small_moe() {
+StepSpec small_spec(const char* model, int layers, int global_batch) {
   StepSpec spec;
-  spec.model = models::load_model(root, "qwen3-30b-a3b").value();
-  spec.model.layers.resize(4, spec.model.layers.back());
+  spec.model = models::load_model(root, model).value();
+  spec.model.layers.resize(static_cast<std::size_t>(layers), spec.model.layers.back());
   spec.cluster = topology::load_cluster(root, "h100:8").value();
   spec.software = load_software(root, "generic").value();
   spec.workload.sequence_length = 2048;
-  spec.workload.global_batch = 32;
+  spec.workload.global_batch = global_batch;
+  return spec;
+}
+
+StepSpec small_moe() {
+  StepSpec spec = small_spec("qwen3-30b-a3b", 4, 32);
   spec.degrees.ep = 8;
   return spec;
 }
 
 // Ticks of all kernels and of all expert exchanges of the step's bodies, at mean rows.
-struct Ticks2 {
+struct Listed {
   double kernels = 0, exchanges = 0;
 };
-Ticks2 listed(const LoweredStep& step, double rows) {
-  Ticks2 sum;
+Listed listed(const LoweredStep& step, double rows) {
+  Listed sum;
   const sim::Cohort& cohort = step.program.cohorts.front();
   for (const sim::Body& body : cohort.bodies) {
     for (const sim::Instruction& in : body.instructions) {
@@ -45,7 +50,7 @@ Ticks2 listed(const LoweredStep& step, double rows) {
   return sum;
 }
 
-Ticks2 lowered(const StepSpec& spec) {
+Listed lowered(const StepSpec& spec) {
   const auto step = lower(spec);
   REQUIRE(step.ok());
   return listed(*step, 2048.0 * spec.model.moe.top_k);
@@ -66,7 +71,7 @@ TEST_CASE("Kernels beside an exchange lose its SMs for as long as it takes") {
   const int half = spec.cluster.device.sms / 2;
   SECTION("Exchanges that kernels wait for take nothing") {
     spec.runtime.dispatcher_sms = 1;
-    const Ticks2 few = lowered(spec);
+    const Listed few = lowered(spec);
     spec.runtime.dispatcher_sms = half;
     CHECK(lowered(spec).kernels == Approx(few.kernels).epsilon(1e-12));
   }
@@ -75,9 +80,9 @@ TEST_CASE("Kernels beside an exchange lose its SMs for as long as it takes") {
     spec.overlap.ep = true;
     spec.software.kernel_slowdown_ep = 1;
     spec.runtime.dispatcher_sms = 1;
-    const Ticks2 few = lowered(spec);
+    const Listed few = lowered(spec);
     spec.runtime.dispatcher_sms = half;
-    const Ticks2 many = lowered(spec);
+    const Listed many = lowered(spec);
     CHECK(many.exchanges == Approx(few.exchanges).epsilon(1e-12));
     // An exchange of length x beside enough kernels costs x (1 - 1/2); one SM of 132 next to nothing. Those that run
     // with nothing beside them (the first forward, the last backward) cost nothing.
@@ -102,13 +107,7 @@ TEST_CASE("Rows from an all-to-all are in order where a rank has one expert") {
 
 TEST_CASE(
     "The input gradient of a tensor-parallel region leaves it beside the weight gradient where the profile says") {
-  StepSpec spec;
-  spec.model = models::load_model(root, "llama-3-8b").value();
-  spec.model.layers.resize(2, spec.model.layers.back());
-  spec.cluster = topology::load_cluster(root, "h100:8").value();
-  spec.software = load_software(root, "generic").value();
-  spec.workload.sequence_length = 2048;
-  spec.workload.global_batch = 4;
+  StepSpec spec = small_spec("llama-3-8b", 2, 4);
   spec.degrees.tp = 8;
   spec.sequence_parallel = true;
   spec.overlap.tp = false;
