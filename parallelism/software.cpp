@@ -92,6 +92,7 @@ const std::vector<Field>& fields_of_profile() {
       {"overlap_tp", Flag{&P::overlap_tp}},
       {"overlap_ep", Flag{&P::overlap_ep}},
       {"overlap_p2p", Flag{&P::overlap_p2p}},
+      {"p2p_host_sync", Flag{&P::p2p_host_sync}},
       {"tp_overlap_share", Number{&P::tp_overlap_share, 0, 1}},
       {"tp_gradients_beside_wgrad", Flag{&P::tp_gradients_beside_wgrad}},
       {"gradient_bucket_bytes", Number{&P::gradient_bucket_bytes, 0, 1e15}},
@@ -102,6 +103,7 @@ const std::vector<Field>& fields_of_profile() {
       {"fsdp_overlap", Number{&P::fsdp_overlap, 0, 1}},
       {"optimizer_bytes_per_parameter", Number{&P::optimizer_bytes_per_parameter, 0, 1000}},
       {"padded_vocab_multiple", Number{&P::padded_vocab_multiple, 1, 1e6}},
+      {"pads_vocab_alone", Flag{&P::pads_vocab_alone}},
       {"sharding", Choice{&P::sharding, {"none", "zero1", "zero2", "zero3", "hsdp"}}},
       {"sequence_parallel", Flag{&P::sequence_parallel}},
       {"gradients", Choice{&P::gradients, {"fp32", "bf16"}}},
@@ -398,6 +400,12 @@ std::vector<SoftwareFact> describe(const SoftwareProfile& profile) {
     facts.push_back(std::move(fact));
   }
   return facts;
+}
+
+double padded_vocabulary(const SoftwareProfile& software, double vocabulary, int tp) {
+  if (tp == 1 && !software.pads_vocab_alone) return vocabulary;
+  const double block = std::max(1.0, software.padded_vocab_multiple * tp);
+  return std::ceil(vocabulary / block) * block;
 }
 
 }  // namespace stepcast::parallelism

@@ -64,6 +64,7 @@ struct SoftwareProfile {
   std::map<std::string, double> expert_fp8_level;
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
+  bool p2p_host_sync = false;   // without overlap_p2p the host waits for the device at each message
   double tp_overlap_share = 0;  // share of TP communication that hides when overlap_tp
   // Else, whether the input gradient that leaves a TP region is reduced beside the product that makes the weight's.
   bool tp_gradients_beside_wgrad = false;
@@ -75,6 +76,7 @@ struct SoftwareProfile {
   double kernel_slowdown_ep = 1, kernel_slowdown_dp = 1;
   double optimizer_bytes_per_parameter = 38;   // traffic of the update for each owned parameter
   double padded_vocab_multiple = 128;          // x tp
+  bool pads_vocab_alone = true;                // also where one rank holds all of the vocabulary (tp 1)
   std::string sharding = "zero1";              // what the framework's users run when they do not say
   bool sequence_parallel = true;               // with tp > 1
   std::string gradients = "fp32";              // of the accumulation buffer and its reduction: fp32 | bf16
@@ -92,6 +94,9 @@ struct SoftwareProfile {
   std::string memory_report = "device";        // what the framework's log calls memory: allocated | reserved | device
   std::map<std::string, std::string> sources;  // key -> source
 };
+
+// Rows of the embedding and the head over all ranks of a tp group.
+[[nodiscard]] double padded_vocabulary(const SoftwareProfile& software, double vocabulary, int tp);
 
 // Profiles by name, aliases left out.
 [[nodiscard]] Result<std::vector<std::string>> list_software(const std::filesystem::path& catalog_root);

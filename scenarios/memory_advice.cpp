@@ -71,8 +71,12 @@ void add_layout(const parallelism::StepSpec& spec, Changes& changes) {
   const bool heavy = spec.schedule == ScheduleKind::gpipe || spec.schedule == ScheduleKind::dualpipe ||
                      spec.schedule == ScheduleKind::interleaved || spec.schedule == ScheduleKind::coscheduled;
   if (heavy && free_split && d.pp > 1) {
-    changes.push_back({"parallelism.schedule=1f1b", "parallelism.vpp=1", "overlap.ep=false",
-                       "overlap.delay_wgrad=false", "overlap.parameters_with_optimizer=false"});
+    auto& change = changes.emplace_back(std::vector<std::string>{"parallelism.schedule=1f1b"});
+    // What 1f1b has no use for and is refused with.
+    if (d.vpp > 1) change.emplace_back("parallelism.vpp=1");
+    if (spec.overlap.ep) change.emplace_back("overlap.ep=false");
+    if (spec.overlap.delay_wgrad) change.emplace_back("overlap.delay_wgrad=false");
+    if (spec.overlap.parameters_with_optimizer) change.emplace_back("overlap.parameters_with_optimizer=false");
   }
 }
 

@@ -15,6 +15,7 @@ namespace stepcast::topology {
 struct GemmShape {
   double m = 0, n = 0, k = 0;   // C[m,n] = A[m,k] B[k,n]
   double accumulate_bytes = 0;  // extra traffic per element of C (fp32 gradient accumulation: 8)
+  bool over_rows = false;       // a weight gradient: k runs over rows of both operands, whose rows are m and n long
 };
 
 // Seconds of one dense GEMM at the sustained level. The device must support the precision.

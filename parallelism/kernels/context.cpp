@@ -82,7 +82,8 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
     OpSpec op;
     op.name = name + what + suffix;
     op.category = category_of(p, Category::gemm);
-    op.time = fixed(topology::gemm_time(device(), precision, {gm, gn, single ? single_depth * gk : gk, accumulate}));
+    const double depth = single ? single_depth * gk : gk;
+    op.time = fixed(topology::gemm_time(device(), precision, {gm, gn, depth, accumulate, has_wgrad(p)}));
     op.flops = 2 * gm * gn * gk;
     op.layer = layer;
     out.compute(op);
@@ -101,7 +102,7 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
   }
   if (has_dgrad(pass)) {
     quantise_kernel(".quantise_gradient", m * n);
-    gemm(".dgrad", pass, m, k, n, 0);
+    gemm(".dgrad", Pass::dgrad, m, k, n, 0);
     // The gradients that come in and go out; those of logits and router are counted where they are made.
     out.transient("activations.gradients", (m * k + (own_precision ? m * n : 0)) * bf16_bytes);
     cast(".dgrad_cast");
@@ -109,7 +110,7 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
   }
   if (has_wgrad(pass)) {
     cast(".wgrad_cast");
-    gemm(".wgrad", pass, n, k, m, software().fused_accumulation ? software().accumulate_bytes_per_weight : 0);
+    gemm(".wgrad", Pass::wgrad, n, k, m, software().fused_accumulation ? software().accumulate_bytes_per_weight : 0);
     if (!software().fused_accumulation) {
       elementwise(pass, name + ".accumulate", Category::memory_bound, software().accumulate_bytes_per_weight * n * k,
                   1);

@@ -191,8 +191,7 @@ Result<LoweredStep> lower(const StepSpec& spec) {
   step.program.cohorts.resize(static_cast<std::size_t>(step.layout.pp));
 
   Lowering low{spec, fabric, step, microbatch_documents(spec), {}, -1, 0, {}, {}, -1, -1};
-  const double block = std::max(1.0, spec.software.padded_vocab_multiple * step.layout.tp);
-  low.padded_vocab = std::ceil(spec.model.vocab / block) * block;
+  low.padded_vocab = padded_vocabulary(spec.software, spec.model.vocab, step.layout.tp);
   number_loads(low);
   make_joins(low);
   for (int rank = 0; rank < step.layout.pp; ++rank) Stage(low, rank).lower_all();

@@ -68,7 +68,8 @@ void check_messages(const Overlap& overlap, Errors& errors) {
   }
   if (!overlap.p2p && overlap.p2p_warmup_flush) {
     refuse(errors, ErrorCode::invalid,
-           "overlap.p2p_warmup_flush extends overlap.p2p to the warm-up and the flush; overlap.p2p is off",
+           "overlap.p2p_warmup_flush extends overlap.p2p to the warm-up and the flush; overlap.p2p is off: both on, "
+           "or both off",
            "/overlap/p2p_warmup_flush");
   }
 }
@@ -131,10 +132,21 @@ void check_model(const StepSpec& spec, Errors& errors) {
   }
 }
 
+void check_dispatcher(const StepSpec& spec, Errors& errors) {
+  const int sms = spec.cluster.device.sms;
+  if (sms <= 0 || spec.runtime.dispatcher_sms < sms) return;
+  refuse(errors, ErrorCode::invalid,
+         fmt::format("found {}: an exchange leaves SMs to the kernels beside it, and {} has {}; allowed are 0 (the "
+                     "dispatcher's default) to {}",
+                     spec.runtime.dispatcher_sms, spec.cluster.device.name, sms, sms - 1),
+         "/runtime/dispatcher_sms");
+}
+
 }  // namespace
 
 Errors refusals(const StepSpec& spec) {
   Errors errors;
+  check_dispatcher(spec, errors);
   check_precision(spec, errors);
   check_schedule(spec, errors);
   check_overlap(spec, errors);

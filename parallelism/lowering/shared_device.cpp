@@ -29,21 +29,27 @@ Factors factors_of(const StepSpec& spec) {
 // Walks a list as it runs at mean rows: exchanges one after another on their stream, kernels beside them.
 class Walk {
  public:
-  Walk(sim::Cohort& cohort, const Factors& factors, double rows) : cohort_(cohort), factors_(factors), rows_(rows) {}
+  Walk(const sim::Cohort& cohort, const Factors& factors, double rows)
+      : cohort_(cohort), factors_(factors), rows_(rows) {}
 
-  // Whether a kernel was slowed.
-  bool run(const sim::Body& body) {
-    for (const sim::Instruction& in : body.instructions) {
+  // The factor on each instruction's time; empty where all are 1.
+  std::vector<double> run(const std::vector<sim::Instruction>& list) {
+    std::vector<double> slowed;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const sim::Instruction& in = list[i];
       if (in.op == sim::Opcode::collective && in.stream == sim::Stream::ep) {
         exchanges_.push_back({in.record_slot, ticks(in)});
       } else if (in.op == sim::Opcode::collective && in.stream == sim::Stream::dp) {
         reduces_ = true;
       } else if (in.op == sim::Opcode::compute) {
         await(in);
-        kernel(in);
+        const double factor = kernel(in);
+        if (factor <= 1) continue;
+        if (slowed.empty()) slowed.assign(list.size(), 1);
+        slowed[i] = factor;
       }
     }
-    return slowed_;
+    return slowed;
   }
 
  private:
@@ -65,7 +71,7 @@ class Walk {
     if (waited != exchanges_.end()) exchanges_.erase(exchanges_.begin(), waited + 1);
   }
 
-  void kernel(const sim::Instruction& in) {
+  double kernel(const sim::Instruction& in) {
     const double alone = ticks(in);
     double work = alone;  // left, at full rate
     double taken = 0;
@@ -78,37 +84,48 @@ class Walk {
       exchanges_.pop_front();
     }
     taken += std::max(0.0, work);
-    const double factor = std::max(alone > 0 ? taken / alone : 1.0, reduces_ ? factors_.dp : 1.0);
-    if (factor <= 1) return;
-    slowed_ = true;
-    sim::Cost& cost = cohort_.costs[in.cost];
-    cost.base_ticks *= factor;
-    cost.per_row_ticks *= factor;
-    cost.floor_ticks *= factor;
+    return std::max(alone > 0 ? taken / alone : 1.0, reduces_ ? factors_.dp : 1.0);
   }
 
-  sim::Cohort& cohort_;
+  const sim::Cohort& cohort_;
   const Factors& factors_;
   double rows_;
   std::deque<Exchange> exchanges_;  // that nobody has waited for, in the order of their stream
   bool reduces_ = false;
-  bool slowed_ = false;
 };
 
+double mean_rows(const StepSpec& spec, const Layout& layout, double routed_tokens) {
+  return spec.model.is_moe() ? routed_tokens * spec.model.moe.top_k * layout.etp : 0;
+}
+
 }  // namespace
+
+std::vector<double> slowed_beside_transfers(const StepSpec& spec, const Layout& layout, double routed_tokens,
+                                            const sim::Cohort& cohort, const std::vector<sim::Instruction>& list) {
+  const Factors factors = factors_of(spec);
+  if (factors.ep == 1 && factors.dp == 1) return {};
+  return Walk(cohort, factors, mean_rows(spec, layout, routed_tokens)).run(list);
+}
 
 void slow_kernels_beside_transfers(Lowering& low) {
   const StepSpec& spec = low.spec;
   const Layout& layout = low.step.layout;
   const Factors factors = factors_of(spec);
-  if (factors.ep == 1 && factors.dp == 1) return;
-  const double rows =
-      spec.model.is_moe() ? low.documents.tokens / layout.cp / layout.tp * spec.model.moe.top_k * layout.etp : 0;
-  bool slowed = false;
+  const double routed = low.documents.tokens / layout.cp / layout.tp;
+  bool any = false;
   for (sim::Cohort& cohort : low.step.program.cohorts) {
-    for (const sim::Body& body : cohort.bodies) slowed = Walk(cohort, factors, rows).run(body) || slowed;
+    for (const sim::Body& body : cohort.bodies) {
+      const std::vector<double> slowed = slowed_beside_transfers(spec, layout, routed, cohort, body.instructions);
+      any = any || !slowed.empty();
+      for (std::size_t i = 0; i < slowed.size(); ++i) {
+        sim::Cost& cost = cohort.costs[body.instructions[i].cost];
+        cost.base_ticks *= slowed[i];
+        cost.per_row_ticks *= slowed[i];
+        cost.floor_ticks *= slowed[i];
+      }
+    }
   }
-  if (!slowed) return;
+  if (!any) return;
   low.step.assumptions.push_back(fmt::format(
       "kernels of every kind beside an expert exchange take {:.3g} times their time while it lasts (it holds "
       "{} SMs, NCCL taken as DeepEP), beside a reduction {:.3g} times",

@@ -94,6 +94,7 @@ class Stage {
   void forward(const BodyKey& key);
   void backward(const BodyKey& key, int chunk, Pass pass);
   void forward_backward(const BodyKey& key);
+  void await_message(std::uint8_t streams);
   void receive_activation(int chunk, bool backward);
   void send_activation(int chunk, bool backward, bool hold);
   void plan_messages(const std::vector<Slot>& slots, std::size_t at, BodyKey& key) const;

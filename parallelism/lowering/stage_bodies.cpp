@@ -24,6 +24,14 @@ bool Stage::repeats(int layer_of_piece) const {
 
 double Stage::stage_output_bytes() const { return ctx_.tokens_sp * low_.spec.model.hidden * bf16_bytes; }
 
+// Whoever waits for messages with the host sees the device idle while the next kernels are issued.
+void Stage::await_message(std::uint8_t streams) {
+  const StepSpec& spec = low_.spec;
+  const bool synchronises = spec.software.p2p_host_sync && !spec.overlap.p2p;
+  if (!synchronises || spec.runtime.cuda_graphs == CudaGraphs::full_iteration) return;
+  out_.host_sync("message", static_cast<std::uint8_t>(streams | sim::bit(sim::Stream::compute)));
+}
+
 void Stage::receive_activation(int chunk, bool backward) {
   const Neighbour n = neighbour(chunk, backward ? 1 : -1);
   if (n.rank < 0 || n.rank == rank_) return;
@@ -34,6 +42,7 @@ void Stage::receive_activation(int chunk, bool backward) {
   out_.receive(op);
   if (backward && low_.spec.software.keeps_stage_outputs) out_.free("activations.stage_output", stage_output_bytes());
   out_.wait_next(sim::bit(sim::Stream::pp_receive));
+  await_message(sim::bit(sim::Stream::pp_receive));
 }
 
 void Stage::send_activation(int chunk, bool backward, bool hold) {
@@ -64,6 +73,7 @@ void Stage::send_activation(int chunk, bool backward, bool hold) {
     wait.launch = false;
     out_.compute(wait);
   }
+  await_message(sim::bit(sim::Stream::pp_send));
 }
 
 int Stage::gathered(const ParameterBlock& block) const { return out_.second_instance() ? block.pair_slot : block.slot; }

@@ -65,9 +65,9 @@ class Exporter {
     made_.arguments = std::move(model.arguments);
     for (const std::string& what : model.missing) made_.not_expressed.push_back({"/model", what});
     number("--vocab-size", spec_.model.vocab);
-    if (spec_.software.padded_vocab_multiple != usual_vocab_multiple) {
-      number("--make-vocab-size-divisible-by", std::llround(spec_.software.padded_vocab_multiple));
-    }
+    const bool pads = spec_.degrees.tp > 1 || spec_.software.pads_vocab_alone;
+    const double multiple = pads ? spec_.software.padded_vocab_multiple : 1;
+    if (multiple != usual_vocab_multiple) number("--make-vocab-size-divisible-by", std::llround(multiple));
     text("--attention-dropout", spec_.model.attention_dropout ? "0.1" : "0.0");
     text("--hidden-dropout", spec_.model.hidden_dropout ? "0.1" : "0.0");
     const bool positions = spec_.model.learned_positions && spec_.model.max_positions > 0;

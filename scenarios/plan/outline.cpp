@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "parallelism/lower.h"
+#include "parallelism/lowering/shared_device.h"
 #include "parallelism/lowering/stage.h"
 
 namespace stepcast::scenarios::plan {
@@ -115,8 +116,7 @@ struct Outliner::Lists {
     ctx.tokens = ctx.documents.tokens / layout.cp;
     ctx.tokens_sp = spec.sequence_parallel ? ctx.tokens / layout.tp : ctx.tokens;
     ctx.tokens_moe = ctx.tokens / layout.tp;
-    const double block = std::max(1.0, spec.software.padded_vocab_multiple * layout.tp);
-    ctx.padded_vocab = std::ceil(spec.model.vocab / block) * block;
+    ctx.padded_vocab = parallelism::padded_vocabulary(spec.software, spec.model.vocab, layout.tp);
     const double binding = spec.runtime.host_binding ? spec.software.host_binding_factor : 1;
     launch = seconds(to_ticks(microseconds(spec.runtime.host_launch_us * binding)));
     const double local_experts = spec.model.is_moe() ? static_cast<double>(spec.model.moe.experts) / layout.ep : 0;
@@ -219,8 +219,18 @@ struct Outliner::Lists {
     return ticks / ticks_per_second * (cost.noise == sim::NoiseKind::kernel ? speed : 1);
   }
 
+  // Of each instruction, beside what the list itself sends. A longer list that holds it slows no kernel less: what it
+  // still sends as this one begins only adds.
+  [[nodiscard]] std::vector<double> durations(const List& list) const {
+    const auto slowed = parallelism::slowed_beside_transfers(spec, layout, ctx.tokens_moe, cohort, list);
+    std::vector<double> seconds(list.size());
+    for (std::size_t i = 0; i < list.size(); ++i) seconds[i] = duration(list[i]) * (slowed.empty() ? 1 : slowed[i]);
+    return seconds;
+  }
+
   // Times of all outputs when only one input has happened, at zero.
-  std::array<double, ports> run(const List& list, std::size_t input, std::vector<double>& slots) const {
+  std::array<double, ports> run(const List& list, const std::vector<double>& takes, std::size_t input,
+                                std::vector<double>& slots) const {
     std::array<double, sim::stream_count> tail;
     tail.fill(never);
     std::array<double, ports> result;
@@ -229,7 +239,8 @@ struct Outliner::Lists {
     double& compute = tail[static_cast<std::size_t>(Stream::compute)];
     if (input == compute_port) compute = 0;
     double host = input == host_port ? 0 : never;
-    for (const Instruction& in : list) {
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      const Instruction& in = list[k];
       double ready = never;
       if (in.op != Opcode::host_sync) ready = tail[static_cast<std::size_t>(in.stream)];
       for (unsigned waits = in.wait_streams; waits != 0; waits &= waits - 1)
@@ -252,7 +263,7 @@ struct Outliner::Lists {
         ready = std::max(ready, host + launch);
         host += launch;
       }
-      const double end = ready + duration(in);
+      const double end = ready + takes[k];
       tail[static_cast<std::size_t>(in.stream)] = end;
       if (in.record_slot != sim::none16) slots[in.record_slot] = end;
     }
@@ -263,9 +274,10 @@ struct Outliner::Lists {
 
   Outline outline(const List& list, std::size_t inputs) const {
     Outline o;
+    const std::vector<double> takes = durations(list);
     std::vector<double> slots;
     for (std::size_t i = 0; i < inputs; ++i) {
-      const auto out_times = run(list, i, slots);
+      const auto out_times = run(list, takes, i, slots);
       for (std::size_t k = 0; k < ports; ++k) o.paths.at[k][i] = out_times[k];
     }
     for (const Instruction& in : list) {

@@ -47,7 +47,7 @@ struct Paths {
 
 struct Outline {
   Paths paths;
-  double busy = 0;                   // kernels on the compute stream, seconds
+  double busy = 0;                   // kernels on the compute stream, slowed by nothing, seconds
   double net = 0, peak = 0;          // bytes kept at the end, and most held on the way
   void follow(const Outline& next);  // appends
 };

@@ -27,8 +27,7 @@ bool every_microbatch(const StepSpec& spec) { return every_pass(spec) || spec.sh
 bool shards_optimizer(const StepSpec& spec) { return spec.sharding != Sharding::none; }
 
 double padded_vocabulary(const StepSpec& spec, const parallelism::Layout& layout) {
-  const double block = std::max(1.0, spec.software.padded_vocab_multiple * layout.tp);
-  return std::ceil(spec.model.vocab / block) * block;
+  return parallelism::padded_vocabulary(spec.software, spec.model.vocab, layout.tp);
 }
 
 double move_seconds(const StepSpec& spec, const CommGroup& group, Collective kind, double bytes) {

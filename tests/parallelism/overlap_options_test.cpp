@@ -386,3 +386,33 @@ TEST_CASE("a send that is not overlapped costs its own time, once for each that 
   const Ticks between = (starts(held)[1] - starts(held)[0]) - (starts(free)[1] - starts(free)[0]);
   CHECK(between == sends[0].end - sends[0].begin);
 }
+
+TEST_CASE("a host that waits for messages issues the next kernel after they are there") {
+  StepSpec spec = messages_spec();
+  spec.degrees.vpp = 1;
+  spec.schedule = ScheduleKind::one_f_one_b;
+  spec.overlap.p2p = spec.overlap.p2p_warmup_flush = false;
+  spec.runtime.host_launch_us = 50;
+  spec.runtime.host_sync_us = 7;
+  const Recorded ahead = record(spec, 1);
+  CHECK(ahead.named("message").empty());
+  spec.software.p2p_host_sync = true;
+  const Recorded waits = record(spec, 1);
+  // Of stage 1: 4 activations received, 4 gradients sent.
+  CHECK(waits.named("message").size() == 8);
+  const Ticks first_kernel = near(microseconds(7 + 50));
+  int received = 0;
+  for (std::size_t i = 0; i < waits.ops.size(); ++i) {
+    if (waits.ops[i].name != "receive_activation") continue;
+    const auto next = std::find_if(
+        waits.ops.begin() + static_cast<std::ptrdiff_t>(i), waits.ops.end(),
+        [](const Op& o) { return o.stream == sim::Stream::compute && o.name != "message" && o.end > o.begin; });
+    REQUIRE(next != waits.ops.end());
+    CHECK(next->begin >= waits.ops[i].end + first_kernel);
+    ++received;
+  }
+  CHECK(received == 4);
+  CHECK(ahead.duration < waits.duration);
+  spec.runtime.cuda_graphs = CudaGraphs::full_iteration;
+  CHECK(record(spec, 1).named("message").empty());
+}

@@ -93,6 +93,17 @@ TEST_CASE("a profile inherits and overrides") {
   CHECK(profile("megatron-bridge-26.04.01").name == "megatron-bridge-26.04");
 }
 
+TEST_CASE("the vocabulary is padded for the ranks that share it, and for one rank alone where the profile does so") {
+  SoftwareProfile p = profile("megatron-lm-2021");
+  CHECK(padded_vocabulary(p, 50257, 1) == 50304);
+  CHECK(padded_vocabulary(p, 50257, 8) == 51200);
+  p.pads_vocab_alone = false;
+  CHECK(padded_vocabulary(p, 50257, 1) == 50257);
+  CHECK(padded_vocabulary(p, 50257, 8) == 51200);
+  p.padded_vocab_multiple = 1;
+  CHECK(padded_vocabulary(p, 50257, 8) == 50264);
+}
+
 TEST_CASE("an unknown profile names the nearest") {
   const auto loaded = load_software(source_dir, "megatron-core-2027");
   REQUIRE_FALSE(loaded.ok());

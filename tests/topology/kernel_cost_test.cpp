@@ -83,6 +83,18 @@ TEST_CASE("extents off the tensor-core grid cost what the device's alignment fac
   CHECK(compute(8190) / compute(8192) == Approx(1 / 0.4).epsilon(0.01));
 }
 
+TEST_CASE("a weight gradient's alignment is that of the rows in memory, not of their number") {
+  Device device = hopper();
+  device.gemm[Precision::bf16].align8 = 0.4;
+  const auto compute = [&](double m, double rows) {
+    GemmShape gradient = shape(m, 8192, rows);
+    gradient.over_rows = true;
+    return gemm_time(device, Precision::bf16, gradient).value - 3e-6;
+  };
+  CHECK(compute(8191, 8192) / compute(8192, 8192) == Approx(1 / 0.4).epsilon(0.01));
+  CHECK(compute(8192, 8191) / compute(8192, 8192) == Approx(1).epsilon(0.01));
+}
+
 TEST_CASE("a precision without its own fit saturates later than bf16 and is never slower than half its peak gain") {
   const Device device = hopper();
   const Seconds bf16 = gemm_time(device, Precision::bf16, shape(16384, 16384, 16384));

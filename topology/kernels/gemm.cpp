@@ -2,7 +2,8 @@
 //
 //   T = t0 + max( C + x A, Q / (b W) + A )     C = 2mnk / (P e S a m/(m+m0) n/(n+n0) k/(k+k0))
 //
-// P dense peak, W HBM bandwidth, S the sustained level, a the alignment factor,
+// P dense peak, W HBM bandwidth, S the sustained level, a the alignment factors of
+// the lengths of rows in memory (n and k, of weight gradients n and m),
 // Q the bytes of A, B and C moved once, A the time of an accumulation's extra
 // traffic, of which a share x shows beside compute. On A100 a partly filled last
 // wave of 128 x 256 tiles shows: with w = tiles / SMs above one, C grows by
@@ -102,7 +103,7 @@ Seconds gemm_time(const Device& device, Precision precision, const GemmShape& sh
   const GemmFit fit = gemm_fit(device, precision);
   const double efficiency = fit.e * sustained_level(device, precision) * saturation(shape.m, fit.m0) *
                             saturation(shape.n, fit.n0) * saturation(shape.k, fit.k0) * alignment_factor(fit, shape.n) *
-                            alignment_factor(fit, shape.k);
+                            alignment_factor(fit, shape.over_rows ? shape.m : shape.k);
   const double compute = 2 * shape.m * shape.n * shape.k / (peak_flops(device, precision) * efficiency) *
                          wave_factor(fit, device.sms, shape.m, shape.n);
   const double width = element_bytes(precision);
