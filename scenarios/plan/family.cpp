@@ -177,8 +177,10 @@ Family::Pipeline& Family::pipeline(const Point& p, bool whole) {
 }
 
 Family::Bodies& Family::bodies(const Point& p, Pipeline& pipeline) {
-  const int kernels =
-      p.recompute | static_cast<int>(p.dispatcher) << 8 | (base_.space.overlap[p.overlap].tp ? 1 << 16 : 0);
+  // What kernel lists read of a point beside its degrees and microbatch, as apply() sets it.
+  const OverlapChoice& overlap = base_.space.overlap[p.overlap];
+  const int kernels = p.recompute | static_cast<int>(p.dispatcher) << 8 | (overlap.tp ? 1 << 16 : 0) |
+                      (overlap.delay_wgrad && paired(p.schedule) ? 1 << 17 : 0);
   // Schedules that halve the backward pass hold more outlines of a piece than the others.
   const bool halves = p.schedule == ScheduleKind::zb_h1 || holds_two_pieces(p.schedule);
   const auto key = std::make_tuple(pipeline.schedule.virtual_stages, int{p.micro_batch}, kernels, int{halves},

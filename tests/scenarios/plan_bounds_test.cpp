@@ -102,46 +102,57 @@ void draw_all(int count, std::uint64_t seed) {
   SpaceRequest dense = request;
   dense.schedule = {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"};
   struct Case {
-    const char *model, *cluster;
+    const char *name, *model, *cluster;
     std::vector<std::string> sets;
     bool moe;
   };
   const std::vector<Case> cases = {
-      {"mixtral-8x7b", "h100:32", {"workload.global_batch=64", "workload.sequence_length=2048"}, true},
-      {"olmoe-1b-7b",
+      {"plain", "mixtral-8x7b", "h100:32", {"workload.global_batch=64", "workload.sequence_length=2048"}, true},
+      {"skew and noise",
+       "olmoe-1b-7b",
        "h100:16",
        {"workload.global_batch=64", "workload.sequence_length=2048", "routing.skew=zipf:0.5", "noise.device_sigma=0.01",
         "noise.kernel_sigma=0.02"},
        true},
-      {"llama-3-8b", "h100:16", {"workload.global_batch=32", "workload.sequence_length=4096"}, false},
-      {"deepseek-v3", "h800:64", {"workload.global_batch=128", "precision=fp8", "runtime.host_launch_us=20"}, true},
-      {"gpt-oss-120b",
+      {"dense", "llama-3-8b", "h100:16", {"workload.global_batch=32", "workload.sequence_length=4096"}, false},
+      {"fp8 and a fast host",
+       "deepseek-v3",
+       "h800:64",
+       {"workload.global_batch=128", "precision=fp8", "runtime.host_launch_us=20"},
+       true},
+      {"capacity and graphs",
+       "gpt-oss-120b",
        "h100:32",
        {"workload.global_batch=64", "runtime.cuda_graphs=partial", "routing.capacity_factor=1.2", "routing.drop=drop",
         "routing.skew=zipf:0.3"},
        true},
-      {"mixtral-8x7b",
+      {"delayed weight gradients",
+       "mixtral-8x7b",
        "h100:32",
        {"workload.global_batch=64", "workload.sequence_length=2048", "overlap.delay_wgrad=true",
         "overlap.parameters_with_optimizer=true", "overlap.p2p_warmup_flush=false"},
        true},
-      {"llama-3-8b",
+      {"offload",
+       "llama-3-8b",
        "h100:16",
        {"workload.global_batch=32", "overlap.p2p=false", "overlap.p2p_batched=true",
         "overlap.parameters_with_optimizer=true", "offload.activation_layers=1", "offload.optimizer_fraction=0.5"},
        false},
-      {"deepseek-v3",
+      {"delayed weight gradients and shared expert",
+       "deepseek-v3",
        "h800:64",
        {"workload.global_batch=128", "overlap.delay_wgrad=true", "overlap.shared_expert=true",
         "precision.router_dtype=fp32"},
        true},
   };
   for (const Case& c : cases) {
-    const Drawn drawn = draw(c.model, c.cluster, c.sets, c.moe ? request : dense, count, seed);
-    CHECK(drawn.simulated >= count);
-    WARN(c.model << ": " << drawn.simulated << " layouts, " << drawn.refused << " refused; quick "
-                 << drawn.sum_quick / drawn.simulated << ", close " << drawn.sum_close / drawn.simulated
-                 << " of the simulated time in the mean, " << drawn.loosest_close << " at the loosest");
+    DYNAMIC_SECTION(c.name) {
+      const Drawn drawn = draw(c.model, c.cluster, c.sets, c.moe ? request : dense, count, seed);
+      CHECK(drawn.simulated >= count);
+      WARN(c.model << ": " << drawn.simulated << " layouts, " << drawn.refused << " refused; quick "
+                   << drawn.sum_quick / drawn.simulated << ", close " << drawn.sum_close / drawn.simulated
+                   << " of the simulated time in the mean, " << drawn.loosest_close << " at the loosest");
+    }
   }
 }
 
