@@ -34,7 +34,7 @@ Result<Output> run(const Invocation& invocation) {
   Output output{render(
       invocation.globals, [&] { return sweep_json(*sweep, whole, summary); },
       [&] { return sweep_table(*sweep, whole, summary); }, [&] { return sweep_csv(*sweep, summary); })};
-  output.failed = summary.counts.done == 0;
+  output.failed = summary.counts.done == 0 || !summary.counts.nowhere.empty();
   return output;
 }
 

@@ -57,6 +57,7 @@ Json sweep_json(const scenarios::Sweep& sweep, const scenarios::Shard& shard, co
   json["run"] = summary.run;
   json["interrupted"] = summary.interrupted;
   json["results"] = counts_json(summary.counts);
+  json["in_no_forecast"] = summary.counts.nowhere;
   json["best"] = summary.counts.best;
   json["lines"] = summary.lines;
   if (!summary.table.empty()) json["table"] = summary.table;
@@ -80,6 +81,9 @@ std::string sweep_table(const scenarios::Sweep& sweep, const scenarios::Shard& s
   for (const Json& record : counts.best) {
     text += fmt::format("  {:>8}  {:>9.4g}  {:>6.4g} s   {}\n", record["point"].get<std::int64_t>(),
                         record["tokens_per_s"].get<double>(), record.value("step_time_s", 0.0), values_text(record));
+  }
+  for (const std::string& path : counts.nowhere) {
+    text += fmt::format("\nno forecast has the result '{}'; paths are those of simulate --format json\n", path);
   }
   text += fmt::format("\nlines {}\n", summary.lines);
   if (!summary.table.empty()) text += fmt::format("table {}\n", summary.table);

@@ -197,6 +197,7 @@ Result<ResultCounts> tabulate(const fs::path& results, const Sweep& sweep, const
     out << header_row(sweep);
   }
   ResultCounts counts;
+  counts.nowhere = sweep.results;
   std::string line;
   while (std::getline(in, line) && !in.eof()) {
     const Json record = Json::parse(line, nullptr, false);
@@ -212,9 +213,12 @@ Result<ResultCounts> tabulate(const fs::path& results, const Sweep& sweep, const
       ++counts.failed[record["error"].value("kind", "invalid")];
     } else {
       ++counts.done;
+      std::erase_if(counts.nowhere,
+                    [&](const std::string& path) { return record.contains(path) && !record[path].is_null(); });
       if (record.contains("tokens_per_s") && record["tokens_per_s"].is_number()) keep_best(record, counts.best);
     }
   }
+  if (counts.done == 0) counts.nowhere.clear();
   if (table.empty()) return counts;
   out.close();
   std::error_code code;

@@ -89,6 +89,13 @@ TEST_CASE("a sweep writes a line and a row a point, whatever the threads") {
   CHECK(content(two.table) == table);
 }
 
+TEST_CASE("results that no forecast has are named") {
+  std::string text = tiny;
+  text.replace(text.rfind('}'), 1, R"(, "results": ["utilisation.mfu", "step_time.mean_s"]})");
+  const Bench bench("nowhere", text);
+  CHECK(bench.run(bench.options("all")).counts.nowhere == std::vector<std::string>{"step_time.mean_s"});
+}
+
 TEST_CASE("a sweep goes on where it was killed") {
   const Bench bench("resume");
   const std::string whole = content(bench.run(bench.options("whole")).lines);
