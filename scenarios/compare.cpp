@@ -145,6 +145,8 @@ Result<RunSummary> read_run(const JsonDocument& document) {
   root.list("communication", [&](const Json& row, const std::string&) {
     if (!row.is_object() || !row.contains("group") || !row["group"].is_string()) return;
     const auto group = row["group"].get<std::string>();
+    // All ranks together leave a domain whenever a run does, and only their norm meets there.
+    if (group == "world") return;
     if (row.contains("span") && row["span"].is_string()) run.spans[group] = row["span"].get<std::string>();
     if (row.contains("crosses_leaf") && row["crosses_leaf"].is_boolean()) {
       run.crosses_leaf[group] = row["crosses_leaf"].get<bool>();

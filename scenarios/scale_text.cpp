@@ -79,13 +79,16 @@ std::string to_table(const ScaleCurve& curve) {
 }
 
 std::string to_csv(const ScaleCurve& curve) {
-  std::string out = "devices,feasible,comparable,global_batch,step_time_s,tokens_per_s,speedup,efficiency,mfu,layout\n";
+  std::string out =
+      "devices,feasible,comparable,global_batch,step_time_s,tokens_per_s,speedup,efficiency,mfu,layout,why,"
+      "not_scaling,breaks\n";
   for (const ScalePoint& p : curve.points) {
     const auto number = [&](bool known, double value) { return known ? csv_number(value) : std::string(); };
     out += csv_line({std::to_string(p.devices), p.feasible ? "1" : "0", p.comparable() ? "1" : "0",
                      csv_number(p.global_batch), number(p.feasible, p.step_time_s), number(p.feasible, p.tokens_per_s),
                      number(p.comparable(), p.speedup), number(p.comparable(), p.efficiency), number(p.feasible, p.mfu),
-                     p.layout});
+                     p.layout, p.why, fmt::format("{}", fmt::join(p.not_scaling, "; ")),
+                     fmt::format("{}", fmt::join(p.breaks, "; "))});
   }
   return out;
 }

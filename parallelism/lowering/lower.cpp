@@ -77,6 +77,7 @@ void make_joins(Lowering& low) {
     for (int i = 0; i < stages; ++i) all.cohorts.push_back(i);
     program.joins.push_back(std::move(all));
     low.step_join = static_cast<int>(program.joins.size()) - 1;
+    low.step.spans["world"] = low.fabric.span(low.step.placement);
   }
   const auto lanes = static_cast<std::size_t>(low.step.layout.ranks_per_stage());
   // Lane i of one stage meets lane i of the other.

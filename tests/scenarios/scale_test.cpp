@@ -183,6 +183,7 @@ TEST_CASE("a batch that had to be rounded is not called scaling") {
   CHECK(json["not_scaling"].size() == 1);
   CHECK(to_table(*curve).find("not scaling, the work differs: sequences a device") != std::string::npos);
   CHECK(to_csv(*curve).find("8,1,0,2,") != std::string::npos);
+  CHECK(to_csv(*curve).find("sequences a device") != std::string::npos);
   // Named as the baseline, it is the others that are no scaling of it.
   options.baseline_devices = 8;
   const auto named = scale(olmoe({"cluster.devices=16", "workload.global_batch=3"}), options);
