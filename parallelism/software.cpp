@@ -77,6 +77,7 @@ const std::vector<Field>& fields_of_profile() {
       {"overlap_shared_expert", Flag{&P::overlap_shared_expert}},
       {"cuda_graphs", Graphs{}},
       {"graph_modules", Modules{&P::graph_modules}},
+      {"graphs_shared_expert", Flag{&P::graphs_shared_expert}},
       {"host_launch_us", Number{&P::host_launch_us, 0, 1e5}},
       {"host_sync_us", Number{&P::host_sync_us, 0, 1e6}},
       {"host_sync_per_expert_us", Number{&P::host_sync_per_expert_us, 0, 1e5}},

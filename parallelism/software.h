@@ -50,6 +50,7 @@ struct SoftwareProfile {
   bool overlap_shared_expert = false;  // shared expert runs beside dispatch and combine
   CudaGraphs cuda_graphs = CudaGraphs::none;
   std::vector<std::string> graph_modules;  // when partial
+  bool graphs_shared_expert = false;       // a graph of moe_router holds the shared expert where that is not overlapped
   double host_launch_us = 4;               // per kernel
   double host_sync_us = 30;                // after a device-to-host copy of token counts
   double host_sync_per_expert_us = 0;      // more of it for each local expert

@@ -111,6 +111,11 @@ class Mapper {
  private:
   void refuse(std::string why) { errors_.push_back(make_error(ErrorCode::unsupported, std::move(why), run_.id)); }
   void assume(std::string what) { out_.assumed.push_back(std::move(what)); }
+  void replace_software(const char* key, const Json& value) {
+    Json& software = out_.scenario["software"];
+    if (software.is_string()) software = {{"name", software}};
+    software[key] = value;
+  }
 
   void software() {
     std::string name = run_.text("software");
@@ -440,10 +445,11 @@ class Mapper {
     }
     const std::string tags = run_.text("software_tags");
     if (tags.find("host_binding") != std::string::npos) runtime["host_binding"] = true;
+    if (tags.find("graph_shared_expert") != std::string::npos) replace_software("graphs_shared_expert", true);
     if (tags.find("router_fusion") != std::string::npos) {
       const auto fused = parallelism::load_software(root_, "megatron-core-2026");  // the first with --moe-router-fusion
       if (fused.ok()) {
-        out_.scenario["software"] = {{"name", out_.scenario["software"]}, {"router_passes", fused->router_passes}};
+        replace_software("router_passes", fused->router_passes);
       } else {
         refuse("router_fusion: profile megatron-core-2026, which has it, is not in the catalogue");
       }
@@ -456,10 +462,7 @@ class Mapper {
     } else if (run_.text("delay_wgrad") == "on") {
       assume("delay_wgrad without ep_overlap: no co-scheduled pair whose exchange it could fill, left out");
     }
-    if (run_.has("dp_overlap")) {
-      overlap["gradients"] = run_.text("dp_overlap") == "on";
-      overlap["parameters"] = run_.text("dp_overlap") == "on";
-    }
+    if (run_.has("dp_overlap")) overlap["gradients"] = overlap["parameters"] = run_.text("dp_overlap") == "on";
     if (!runtime.empty()) out_.scenario["runtime"] = runtime;
     if (!overlap.empty()) out_.scenario["overlap"] = overlap;
   }

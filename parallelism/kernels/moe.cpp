@@ -8,6 +8,7 @@
 // The shared expert runs beside its layer's exchanges only where it is
 // overlapped; else it stands before dispatch, in backward behind dispatch.backward.
 #include <algorithm>
+#include <optional>
 
 #include "parallelism/kernels/context.h"
 
@@ -147,6 +148,8 @@ void shared_expert(StageContext& ctx, Pass pass) {
   const auto& moe = ctx.model().moe;
   if (moe.shared_ffn <= 0) return;
   const std::string_view module = ctx.recomputes("moe") ? "moe" : "shared_experts";
+  std::optional<GraphScope> graph;
+  if (ctx.software().graphs_shared_expert && !ctx.spec.overlap.shared_expert) graph.emplace(ctx, "moe_router");
   lower_mlp(ctx, pass, moe.shared_ffn, "shared_expert", module);
 }
 

@@ -416,3 +416,33 @@ TEST_CASE("a host that waits for messages issues the next kernel after they are 
   spec.runtime.cuda_graphs = CudaGraphs::full_iteration;
   CHECK(record(spec, 1).named("message").empty());
 }
+
+TEST_CASE("a router's graph holds the shared expert where the profile says so and it is not overlapped") {
+  StepSpec spec = spec_of("deepseek-v3", "h100:16", 1);
+  spec.degrees.ep = 16;
+  spec.workload.global_batch = 16;
+  spec.runtime.cuda_graphs = CudaGraphs::partial;
+  spec.runtime.graph_modules = {"moe_router"};
+  const auto launched = [&](const std::string& name) {
+    int all = 0, alone = 0;
+    const LoweredStep step = lowered(spec);
+    const sim::Cohort& cohort = step.program.cohorts.front();
+    for (const sim::Body& body : cohort.bodies) {
+      for (const sim::Instruction& in : body.instructions) {
+        if (cohort.works[in.work].name != name) continue;
+        ++all;
+        if ((in.flags & sim::flag_no_launch) == 0) ++alone;
+      }
+    }
+    REQUIRE(all > 0);
+    REQUIRE((alone == 0 || alone == all));
+    return alone > 0;
+  };
+  CHECK_FALSE(launched("router"));
+  CHECK(launched("shared_expert_fc1"));
+  spec.software.graphs_shared_expert = true;
+  CHECK_FALSE(launched("shared_expert_fc1"));
+  CHECK(launched("expert_fc1"));
+  spec.overlap.shared_expert = true;
+  CHECK(launched("shared_expert_fc1"));
+}

@@ -153,12 +153,14 @@ TEST_CASE("Open fields of MoE rows take the usual value of their software, and s
 TEST_CASE("Tags of a row's software replace values of its profile") {
   const auto file = parse_runs(
       "id,kind,model,device,devices,sequence_length,global_batch,tp,pp,ep,software,software_tags,step_time_s\n"
-      "a,moe,Mixtral-8x7B,gb200,32,4096,64,1,1,8,megatron-core-2025,permute_fusion;router_fusion;host_binding,2.0\n",
+      "a,moe,Mixtral-8x7B,gb200,32,4096,64,1,1,8,megatron-core-2025,permute_fusion;router_fusion;host_binding;graph_"
+      "shared_expert,2.0\n",
       "runs.csv");
   REQUIRE(file.ok());
   const auto mapped = map_run(file->runs.front(), root);
   REQUIRE(mapped.ok());
   CHECK(mapped->scenario.at("software").at("name") == "megatron-core-2025");
   CHECK(mapped->scenario.at("software").at("router_passes") == 6);
+  CHECK(mapped->scenario.at("software").at("graphs_shared_expert") == true);
   CHECK(mapped->scenario.at("runtime").at("host_binding") == true);
 }
