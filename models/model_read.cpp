@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int max_width = 100'000'000;
+constexpr int most_experts = 65'536;
 constexpr int max_layers = 100'000;
 
 const std::vector<std::string> attention_names = {"full", "sliding", "chunked", "linear", "mamba2", "none"};
@@ -70,7 +71,7 @@ Attention read_attention(JsonFields fields, int hidden) {
 
 void read_moe(JsonFields fields, Moe& moe) {
   for (const char* key : {"experts", "top_k", "expert_ffn"}) fields.require(key);
-  fields.read("experts", moe.experts, 1, max_width);
+  fields.read("experts", moe.experts, 1, most_experts);
   fields.read("top_k", moe.top_k, 1, max_width);
   fields.read("expert_ffn", moe.expert_ffn, 1, max_width);
   fields.read("shared_ffn", moe.shared_ffn, 0, max_width);

@@ -85,7 +85,7 @@ const std::vector<Field>& fields_of_profile() {
       {"kernel_gap_us", Number{&P::kernel_gap_us, 0, 1e4}},
       {"host_step_us", Number{&P::host_step_us, 0, 1e9}},
       {"host_binding", Flag{&P::host_binding}},
-      {"host_binding_factor", Number{&P::host_binding_factor, 0.01, 10}},
+      {"host_binding_factor", Factors{&P::host_binding_factor}},
       {"host_factor", Factors{&P::host_factor}},
       {"expert_fp8_level", Factors{&P::expert_fp8_level}},
       {"overlap_gradients", Flag{&P::overlap_gradients}},
@@ -401,6 +401,13 @@ std::vector<SoftwareFact> describe(const SoftwareProfile& profile) {
     facts.push_back(std::move(fact));
   }
   return facts;
+}
+
+double factor_of(const std::map<std::string, double>& factors, const std::string& device) {
+  for (const std::string& key : {device, std::string("default")}) {
+    if (const auto found = factors.find(key); found != factors.end()) return found->second;
+  }
+  return 1;
 }
 
 double padded_vocabulary(const SoftwareProfile& software, double vocabulary, int tp) {

@@ -58,7 +58,7 @@ struct SoftwareProfile {
   double kernel_gap_us = 0;                // device idle before each launched kernel of this model; less inside graphs
   double host_step_us = 0;                 // once a step: data, logging, optimizer bookkeeping
   bool host_binding = false;
-  double host_binding_factor = 1;  // on host_launch_us when bound
+  std::map<std::string, double> host_binding_factor;  // on host_launch_us when bound, by device
   // Host speed by device, on host_launch_us and host_sync_us: device name -> factor; "default" for the others.
   std::map<std::string, double> host_factor;
   // Rate of 8- and 4-bit expert products over the device's level for them, by device; 1 where none is given.
@@ -95,6 +95,9 @@ struct SoftwareProfile {
   std::string memory_report = "device";        // what the framework's log calls memory: allocated | reserved | device
   std::map<std::string, std::string> sources;  // key -> source
 };
+
+// Of factors by device name: the device's, else that of "default", else 1.
+[[nodiscard]] double factor_of(const std::map<std::string, double>& factors, const std::string& device);
 
 // Rows of the embedding and the head over all ranks of a tp group.
 [[nodiscard]] double padded_vocabulary(const SoftwareProfile& software, double vocabulary, int tp);

@@ -17,11 +17,7 @@ using parallelism::CudaGraphs;
 
 // Host cost of the profile on this device's host.
 double host_factor(const Draft& draft) {
-  const auto& factors = draft.spec.software.host_factor;
-  for (const std::string& key : {draft.spec.cluster.device.name, std::string("default")}) {
-    if (const auto found = factors.find(key); found != factors.end()) return found->second;
-  }
-  return 1;
+  return parallelism::factor_of(draft.spec.software.host_factor, draft.spec.cluster.device.name);
 }
 
 // "not given: value, as PROFILE has it" for a whole block, one line.

@@ -301,6 +301,16 @@ Result<Device> load_device(const std::filesystem::path& catalog_root, const std:
   });
 }
 
+namespace {
+
+// Facts of a device are shown with this in front.
+std::string bare(const std::string& key) {
+  constexpr std::string_view prefix = "device.";
+  return key.starts_with(prefix) ? key.substr(prefix.size()) : key;
+}
+
+}  // namespace
+
 Result<Device> load_device(const std::filesystem::path& catalog_root, const std::string& device,
                            const std::map<std::string, double>& constants) {
   if (constants.empty()) return load_device(catalog_root, device);
@@ -311,7 +321,8 @@ Result<Device> load_device(const std::filesystem::path& catalog_root, const std:
   auto before = load_device(catalog_root, device);
   if (!before) return before;
   Errors errors;
-  for (const auto& [key, value] : constants) {
+  for (const auto& [given, value] : constants) {
+    const std::string key = bare(given);
     const auto known = before->provenance.find(key);
     auto* member = known == before->provenance.end() ? nullptr : member_of(document->root, key);
     if (member != nullptr) {
@@ -321,14 +332,14 @@ Result<Device> load_device(const std::filesystem::path& catalog_root, const std:
     std::vector<std::string> names;
     for (const auto& [name, constant] : before->provenance) names.push_back(name);
     errors.push_back(make_error(ErrorCode::invalid,
-                                fmt::format("device {} has no constant '{}'{}", device, key, suggestion(key, names)),
-                                "cluster.constants." + key));
+                                fmt::format("device {} has no constant '{}'{}", device, given, suggestion(key, names)),
+                                "cluster.constants." + given));
   }
   if (!errors.empty()) return errors;
   auto changed = read_device(*document, device);
   if (!changed) return changed;
-  for (const auto& [key, value] : constants) {
-    changed->provenance[key] = {value, Provenance::given, "stated in the scenario or its calibration"};
+  for (const auto& [given, value] : constants) {
+    changed->provenance[bare(given)] = {value, Provenance::given, "stated in the scenario or its calibration"};
   }
   return changed;
 }

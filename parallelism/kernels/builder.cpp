@@ -6,9 +6,10 @@
 namespace stepcast::parallelism {
 namespace {
 
+// Beyond what 16 bits hold the program is refused once it is lowered (program_limits); until then the index only has
+// to be one.
 std::uint16_t index16(int value) {
-  STEPCAST_ASSERT(value < static_cast<int>(sim::none16));
-  return value < 0 ? sim::none16 : static_cast<std::uint16_t>(value);
+  return value < 0 ? sim::none16 : static_cast<std::uint16_t>(std::min(value, sim::none16 - 1));
 }
 
 // A zero-length instruction that only waits.

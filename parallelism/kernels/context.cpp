@@ -120,8 +120,7 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
 
 void StageContext::linear_of_region(Pass pass, const std::string& name, double m, double n, double k,
                                     const std::string& region, Operands operands) {
-  const bool beside = software().tp_gradients_beside_wgrad && !spec.overlap.tp;
-  if (pass != Pass::backward || tp.index < 0 || !beside) {
+  if (pass != Pass::backward || tp.index < 0 || !software().tp_gradients_beside_wgrad) {
     linear(pass, name, m, n, k, operands);
     enter_tp(pass, region);
     return;
@@ -195,7 +194,8 @@ void StageContext::tp_collective(topology::Collective kind, const std::string& n
   op.layer = layer;
   op.nic_share = t.wire_per_rank.value > 0 ? t.nic_per_rank / t.wire_per_rank : 0;
   const Seconds time = t.time + microseconds(software().tp_gap_us * std::log2(static_cast<double>(tp.size)));
-  const double hidden_share = spec.overlap.tp ? software().tp_overlap_share : 0;
+  // What is not awaited here runs beside the weight gradient whole.
+  const double hidden_share = spec.overlap.tp && awaited ? software().tp_overlap_share : 0;
   // The share that the profile hides: of a gather beside the kernel that reads it, of a reduction beside the kernel
   // that makes it. The rest stands between the two.
   const auto part = [&](double share) {

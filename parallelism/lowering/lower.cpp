@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "parallelism/lowering/limits.h"
 #include "parallelism/lowering/links.h"
 #include "parallelism/lowering/refusals.h"
 #include "parallelism/lowering/shared_device.h"
@@ -52,9 +53,6 @@ models::Documents microbatch_documents(const StepSpec& spec) {
 }
 
 namespace {
-
-// A step of this many operations takes about ten minutes of one core.
-constexpr std::int64_t most_rank_ops = 200'000'000'000;
 
 void number_loads(Lowering& low) {
   const models::Model& m = low.spec.model;
@@ -193,23 +191,18 @@ Result<LoweredStep> lower(const StepSpec& spec) {
 
   Lowering low{spec, fabric, step, microbatch_documents(spec), {}, -1, 0, {}, {}, -1, -1};
   low.padded_vocab = padded_vocabulary(spec.software, spec.model.vocab, step.layout.tp);
+  if (Errors limits = layout_limits(low); !limits.empty()) return limits;
   number_loads(low);
   make_joins(low);
   for (int rank = 0; rank < step.layout.pp; ++rank) Stage(low, rank).lower_all();
   for (sim::Cohort& cohort : step.program.cohorts) cohort.static_bytes.resize(step.program.memory_parts.size(), 0);
-  if (const std::int64_t ops = step.program.rank_ops(); ops > most_rank_ops) {
-    return make_error(
-        ErrorCode::unsupported,
-        fmt::format(
-            "one step is {:.3g} operations over all ranks ({} microbatches a pipeline); at most {:.3g} are simulated",
-            static_cast<double>(ops), step.microbatches, static_cast<double>(most_rank_ops)),
-        "/workload/global_batch");
-  }
+  if (Errors limits = program_limits(low); !limits.empty()) return limits;
   step.routing = make_routing(low);
   mark_units(step.program);
   if (spec.noise.degraded_links.share > 0) mark_network_transfers(step.program);
   slow_kernels_beside_transfers(low);
   if (spec.fabric.contention) attach_links(low);
+  note_what_has_no_effect(low);
   STEPCAST_ASSERT(sim::check(step.program).empty());
   return step;
 }

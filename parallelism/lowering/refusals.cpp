@@ -39,6 +39,13 @@ bool holds_several_chunks(const StepSpec& spec) {
 }
 
 void check_schedule(const StepSpec& spec, Errors& errors) {
+  if (spec.model.is_moe() && pairs_passes(spec.schedule) && !spec.overlap.ep) {
+    refuse(errors, ErrorCode::invalid,
+           fmt::format("schedule {} runs the expert exchange of one microbatch beside another's kernels; overlap.ep is "
+                       "off: another schedule, or overlap.ep on",
+                       info(spec.schedule).name),
+           "/overlap/ep");
+  }
   const bool copies = spec.schedule == ScheduleKind::dualpipe;
   const bool gathers = spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp;
   if (copies && (gathers || spec.sharding == Sharding::zero2)) {
@@ -121,6 +128,23 @@ void check_model(const StepSpec& spec, Errors& errors) {
         break;
       }
     }
+  }
+  if (m.is_moe() && spec.degrees.tp > 1 && spec.degrees.ep > 1 && !spec.sequence_parallel) {
+    refuse(errors, ErrorCode::unsupported,
+           "experts over ep with tensor parallelism take the tokens that sequence parallelism splits (Megatron-Core "
+           "refuses it without): parallelism.sequence_parallel on, or tp 1",
+           "/parallelism/sequence_parallel");
+  }
+  const auto& attention = spec.software.attention;
+  const auto& device = spec.cluster.device;
+  if (const auto own = attention.find(device.name);
+      own != attention.end() && !device.attention.contains(own->second) && !device.attention.empty()) {
+    std::string known;
+    for (const auto& [generation, fit] : device.attention) known += (known.empty() ? "" : ", ") + generation;
+    refuse(errors, ErrorCode::invalid,
+           fmt::format("software.attention of {} is '{}'; {} has constants for {}", device.name, own->second,
+                       device.name, known),
+           "/software/attention");
   }
   if (spec.sequence_parallel && spec.degrees.tp == 1) return;  // no effect
   if (spec.cp_kind == CpKind::all_to_all && spec.degrees.cp > 1 &&

@@ -38,7 +38,8 @@ Stage::Stage(Lowering& lowering, int rank)
   const Layout& layout = low_.step.layout;
   cohort_.name = fmt::format("stage {}", rank);
   cohort_.ranks = layout.stage_ranks(StageId(rank));
-  const double binding = spec.runtime.host_binding ? spec.software.host_binding_factor : 1;
+  const double binding =
+      spec.runtime.host_binding ? factor_of(spec.software.host_binding_factor, spec.cluster.device.name) : 1;
   cohort_.launch_ticks = to_ticks(microseconds(spec.runtime.host_launch_us * binding));
   const double local_experts = spec.model.is_moe() ? static_cast<double>(spec.model.moe.experts) / layout.ep : 0;
   cohort_.sync_ticks = to_ticks(

@@ -117,7 +117,9 @@ struct Outliner::Lists {
     ctx.tokens_sp = spec.sequence_parallel ? ctx.tokens / layout.tp : ctx.tokens;
     ctx.tokens_moe = ctx.tokens / layout.tp;
     ctx.padded_vocab = parallelism::padded_vocabulary(spec.software, spec.model.vocab, layout.tp);
-    const double binding = spec.runtime.host_binding ? spec.software.host_binding_factor : 1;
+    const double binding = spec.runtime.host_binding
+                               ? parallelism::factor_of(spec.software.host_binding_factor, spec.cluster.device.name)
+                               : 1;
     launch = seconds(to_ticks(microseconds(spec.runtime.host_launch_us * binding)));
     const double local_experts = spec.model.is_moe() ? static_cast<double>(spec.model.moe.experts) / layout.ep : 0;
     const double sync_us = spec.runtime.host_sync_us + spec.software.host_sync_per_expert_us * local_experts;

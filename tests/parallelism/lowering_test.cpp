@@ -204,7 +204,9 @@ TEST_CASE("an exchange of gradients waits for the gradient, whatever the dispatc
       spec.degrees.tp = 2;
       spec.degrees.ep = 4;
       spec.degrees.etp = 2;
+      spec.sequence_parallel = true;
       spec.schedule = parse_schedule(schedule).value();
+      spec.overlap.ep = spec.schedule != ScheduleKind::one_f_one_b;
       spec.runtime.dispatcher = dispatcher;
       spec.workload.global_batch = 4 * 8;
       INFO(schedule << " dispatcher " << static_cast<int>(dispatcher));

@@ -84,7 +84,7 @@ void draw_layout(Dice& dice, StepSpec& spec) {
       dice.of<Sharding>({Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3, Sharding::hsdp});
   spec.shard_group = spec.sharding == Sharding::hsdp ? dice.of<int>({2, 4}) : 0;
   spec.reshard_after_forward = dice.chance(0.5);
-  spec.sequence_parallel = dice.chance(0.5);
+  spec.sequence_parallel = dice.chance(spec.degrees.tp > 1 && spec.degrees.ep > 1 ? 0.95 : 0.5);
   spec.cp_kind = dice.of<CpKind>({CpKind::ring, CpKind::all_gather, CpKind::all_to_all, CpKind::all_to_all_ring});
   if (spec.schedule == ScheduleKind::interleaved && dice.chance(0.3)) spec.schedule_group = spec.degrees.pp + 1;
   if (dice.chance(0.2)) {
@@ -137,7 +137,7 @@ void draw_habits(Dice& dice, StepSpec& spec) {
   spec.fabric.contention = dice.chance(0.2);
   const bool pairs = spec.schedule == ScheduleKind::coscheduled || spec.schedule == ScheduleKind::dualpipe ||
                      spec.schedule == ScheduleKind::dualpipe_v;
-  spec.overlap.ep = pairs && dice.chance(0.7);
+  spec.overlap.ep = pairs && dice.chance(spec.model.is_moe() ? 0.98 : 0.7);
   const bool moe_pairs = pairs && spec.model.is_moe();
   spec.overlap.delay_wgrad = dice.chance(moe_pairs ? 0.5 : 0.005);
   const bool every_pass = spec.sharding >= Sharding::zero3 && spec.reshard_after_forward;
@@ -363,6 +363,8 @@ struct Product {
     spec.sharding = static_cast<Sharding>(digit(shardings));
     spec.shard_group = spec.sharding == Sharding::hsdp ? 2 : 0;
     spec.schedule = schedules()[static_cast<std::size_t>(index)].kind;
+    spec.overlap.ep = spec.schedule == ScheduleKind::coscheduled || spec.schedule == ScheduleKind::dualpipe ||
+                      spec.schedule == ScheduleKind::dualpipe_v;
     spec.degrees.pp = 2;
     spec.degrees.cp = 2;
     spec.degrees.ep = 4;

@@ -85,8 +85,9 @@ double peak_flops(const Device& device, Precision precision) {
   const auto same_units = device.peak_flops.find(base);
   if (same_units != device.peak_flops.end() && precision != Precision::nvfp4) return same_units->second;
   const auto bf16 = device.peak_flops.find(Precision::bf16);
-  STEPCAST_ASSERT(bf16 != device.peak_flops.end());
-  return bf16->second;
+  const auto half = bf16 != device.peak_flops.end() ? bf16 : device.peak_flops.find(Precision::fp16);
+  STEPCAST_ASSERT(half != device.peak_flops.end());
+  return half->second;
 }
 
 double sustained_level(const Device& device, Precision precision) {

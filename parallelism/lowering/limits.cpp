@@ -1,0 +1,169 @@
+#include "parallelism/lowering/limits.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "models/ledger.h"
+
+namespace stepcast::parallelism {
+namespace {
+
+// A step of this many operations takes about ten minutes of one core.
+constexpr std::int64_t most_rank_ops = 200'000'000'000;
+constexpr double longest_ticks = 0x1p51;    // of one operation: 2,251 s
+constexpr int fewest_kernels_a_layer = 10;  // of one pass
+constexpr std::size_t most_operations = sim::none16;
+
+Error too_many_layers(int rank, int layers) {
+  return make_error(
+      ErrorCode::unsupported,
+      fmt::format("pipeline rank {} holds {} layers, more than one program's {} operations; more pipeline ranks "
+                  "(parallelism.pp) hold fewer each",
+                  rank, layers, most_operations),
+      "/parallelism/pp");
+}
+
+int layers_of(const LoweredStep& step, std::size_t rank) {
+  int layers = 0;
+  for (const int piece : step.schedule.virtual_stage[rank]) {
+    layers += step.split.pieces[static_cast<std::size_t>(piece)].layers;
+  }
+  return layers;
+}
+
+bool too_long(const sim::Cost& cost) {
+  const double largest = std::max({cost.base_ticks, cost.per_row_ticks, cost.floor_ticks});
+  return !(std::isfinite(largest) && largest <= longest_ticks);
+}
+
+// Bytes a rank reduces of its smallest layer.
+double smallest_layer_bytes(const Lowering& low) {
+  const StepSpec& spec = low.spec;
+  const Layout& layout = low.step.layout;
+  double smallest = 0;
+  for (int i = 0; i < spec.model.layer_count(); ++i) {
+    const models::LayerParameters p = models::layer_parameters(spec.model, i);
+    const double held =
+        (p.attention_tp + p.mlp_tp) / layout.tp + p.replicated + p.routed_experts / (layout.ep * layout.etp);
+    smallest = i == 0 ? held : std::min(smallest, held);
+  }
+  return smallest * spec.recipe.reduce_bytes;
+}
+
+bool has_module(const models::Model& model, const std::string& module) {
+  const auto any = [&](auto&& has) { return std::any_of(model.layers.begin(), model.layers.end(), has); };
+  using models::AttentionKind;
+  using models::FfnKind;
+  if (module == "attn") {
+    return any([](const models::Layer& l) {
+      return l.attention == AttentionKind::full || l.attention == AttentionKind::sliding ||
+             l.attention == AttentionKind::chunked;
+    });
+  }
+  if (module == "mamba") {
+    return any([](const models::Layer& l) {
+      return l.attention == AttentionKind::mamba2 || l.attention == AttentionKind::linear;
+    });
+  }
+  if (module == "mlp") return any([](const models::Layer& l) { return l.ffn == FfnKind::dense; });
+  return !module.starts_with("moe") || model.is_moe();
+}
+
+}  // namespace
+
+Errors layout_limits(const Lowering& low) {
+  Errors errors;
+  const StepSpec& spec = low.spec;
+  const int replicas = low.step.layout.dp * low.step.layout.cp;
+  if (spec.sharding == Sharding::hsdp && spec.shard_group < replicas && replicas % spec.shard_group != 0) {
+    errors.push_back(make_error(
+        ErrorCode::invalid,
+        fmt::format("found {}: the {} data-parallel ranks (dp {} x cp {}) fall into copies of equal size only by a "
+                    "divisor of their number",
+                    spec.shard_group, replicas, low.step.layout.dp, low.step.layout.cp),
+        "/parallelism/shard_group"));
+  }
+  for (std::size_t rank = 0; rank < low.step.schedule.virtual_stage.size(); ++rank) {
+    const int layers = layers_of(low.step, rank);
+    if (layers <= static_cast<int>(most_operations) / fewest_kernels_a_layer) continue;
+    errors.push_back(too_many_layers(static_cast<int>(rank), layers));
+    break;
+  }
+  return errors;
+}
+
+Errors program_limits(const Lowering& low) {
+  Errors errors;
+  const sim::Program& program = low.step.program;
+  for (std::size_t c = 0; c < program.cohorts.size(); ++c) {
+    const sim::Cohort& cohort = program.cohorts[c];
+    if (cohort.costs.size() >= most_operations || cohort.slots >= static_cast<int>(most_operations)) {
+      return {too_many_layers(static_cast<int>(c), layers_of(low.step, c))};
+    }
+    for (const sim::Body& body : cohort.bodies) {
+      for (const sim::Instruction& in : body.instructions) {
+        const sim::Cost& cost = cohort.costs[in.cost];
+        if (!too_long(cost)) continue;
+        const double seconds = std::max({cost.base_ticks, cost.per_row_ticks, cost.floor_ticks}) / ticks_per_second;
+        return {make_error(ErrorCode::unsupported,
+                           fmt::format("operation {} would take {:.3g} s, more than the {:.0f} s that one may take: "
+                                       "sequence_length, micro_batch, or a constant of device or software is out of "
+                                       "proportion",
+                                       cohort.works[in.work].name, seconds, longest_ticks / ticks_per_second),
+                           "/workload")};
+      }
+    }
+  }
+  if (const std::int64_t ops = program.rank_ops(); ops > most_rank_ops) {
+    errors.push_back(make_error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "one step is {:.3g} operations over all ranks ({} microbatches a pipeline); at most {:.3g} are simulated",
+            static_cast<double>(ops), low.step.microbatches, static_cast<double>(most_rank_ops)),
+        "/workload/global_batch"));
+  }
+  return errors;
+}
+
+void note_what_has_no_effect(Lowering& low) {
+  const StepSpec& spec = low.spec;
+  const Layout& layout = low.step.layout;
+  auto& notes = low.step.assumptions;
+  const int replicas = layout.dp * layout.cp;
+  if (spec.sharding == Sharding::hsdp && spec.shard_group > replicas) {
+    notes.push_back(fmt::format("parallelism.shard_group {}: there are {} data-parallel ranks, which share one copy",
+                                spec.shard_group, replicas));
+  }
+  const bool each = (spec.sharding == Sharding::zero3 || spec.sharding == Sharding::hsdp) && spec.reshard_after_forward;
+  const double bucket = spec.overlap.gradient_bucket_bytes;
+  if (bucket > 0 && !each && bucket < smallest_layer_bytes(low)) {
+    notes.push_back(
+        fmt::format("overlap.gradient_bucket_bytes {:.4g}: buckets close at the end of a layer, so every "
+                    "layer is one",
+                    bucket));
+  }
+  if (spec.recompute.mode == RecomputeMode::full && spec.recompute.block_layers > 0) {
+    if (spec.recompute.method != "block" && spec.recompute.block_layers > 1) {
+      notes.push_back(
+          fmt::format("recompute.layers {} with the method uniform: layers are repeated one by one, which "
+                      "holds one layer's activations and the input of each, not of every {}",
+                      spec.recompute.block_layers, spec.recompute.block_layers));
+    }
+  }
+  if (spec.runtime.cuda_graphs == CudaGraphs::partial) {
+    for (const std::string& module : spec.runtime.graph_modules) {
+      if (has_module(spec.model, module)) continue;
+      notes.push_back(fmt::format("runtime.graph_modules {}: {} has no such module", module, spec.model.name));
+    }
+  }
+  if (spec.runtime.cuda_graphs == CudaGraphs::full_iteration && spec.model.is_moe() &&
+      spec.routing.drop == DropPolicy::none) {
+    notes.push_back(
+        "one CUDA graph with dropless experts: row counts stay on the device (buffers of fixed size, as paged or "
+        "padded experts have), so the host waits for none");
+  }
+}
+
+}  // namespace stepcast::parallelism
