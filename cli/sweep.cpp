@@ -61,8 +61,8 @@ Result<Output> run(const Invocation& invocation) {
       invocation.globals, [&] { return sweep_json(*sweep, *shard, *summary); },
       [&] { return sweep_table(*sweep, *shard, *summary); }, [&] { return sweep_csv(*sweep, *summary); })};
   output.interrupted = summary->interrupted;
-  output.failed = !summary->interrupted && summary->points > 0 &&
-                  (summary->counts.done == 0 || !summary->counts.nowhere.empty());
+  output.failed =
+      !summary->interrupted && summary->points > 0 && (summary->counts.done == 0 || !summary->counts.nowhere.empty());
   return output;
 }
 
