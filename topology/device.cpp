@@ -337,7 +337,18 @@ Result<Device> load_device(const std::filesystem::path& catalog_root, const std:
   }
   if (!errors.empty()) return errors;
   auto changed = read_device(*document, device);
-  if (!changed) return changed;
+  if (!changed) {
+    // The catalogue reads without them, so what is wrong is a value given here and not a place of its file.
+    const std::string at =
+        constants.size() == 1 ? "cluster.constants." + constants.begin()->first : "cluster.constants";
+    Errors given = changed.errors();
+    for (Error& error : given) {
+      const auto pointer = error.where.find(" /");
+      if (pointer != std::string::npos) error.message = error.where.substr(pointer + 1) + ": " + error.message;
+      error.where = at;
+    }
+    return given;
+  }
   for (const auto& [given, value] : constants) {
     changed->provenance[bare(given)] = {value, Provenance::given, "stated in the scenario or its calibration"};
   }

@@ -107,6 +107,14 @@ TEST_CASE("faulty adjustments are named") {
 TEST_CASE("constants of the device are replaced by name, unknown ones refused") {
   const Scenario s = loaded(small, {"cluster.constants={\"gemm.bf16.e\": 0.5}"});
   CHECK(s.spec.cluster.device.gemm.at(topology::Precision::bf16).e == 0.5);
+  // As explain shows it.
+  CHECK(loaded(small, {"cluster.constants={\"device.gemm.bf16.e\": 0.5}"})
+            .spec.cluster.device.provenance.at("gemm.bf16.e")
+            .value == 0.5);
+  const auto bad = load_text(small, {"cluster.constants={\"gemm.bf16.e\": -3}"});
+  REQUIRE_FALSE(bad.ok());
+  CHECK(shown(bad.errors()).find("/fits/gemm/bf16/e: found -3") != std::string::npos);
+  CHECK(shown(bad.errors()).find("catalog/devices") == std::string::npos);
   const auto unknown = load_text(small, {"cluster.constants={\"gemm.bf16.ee\": 0.5}"});
   REQUIRE_FALSE(unknown.ok());
   CHECK(shown(unknown.errors()).find("gemm.bf16.e") != std::string::npos);
