@@ -28,4 +28,23 @@ struct LinkLoad {
 [[nodiscard]] std::vector<LinkLoad> pairs_load(const Fabric& fabric, std::span<const DeviceId> from,
                                                std::span<const DeviceId> to);
 
+// The same traffic in parts; their loads of a link add up to its load.
+struct LoadPart {
+  int out = 0, in = 0;  // places that send and receive it
+  double even = 0;      // rates of its senders' NICs, of their full rate; 0: it stays in its domain
+  std::vector<LinkLoad> links;
+};
+struct LoadParts {
+  std::vector<std::vector<DeviceId>> places;  // the members behind each NIC, or in each domain
+  std::vector<LoadPart> parts;
+};
+enum class PartLevel : unsigned char { box, nic };
+
+// Of the uniform pattern. box: from domain to domain. nic: from NIC to NIC, where each NIC of a domain sends to one of
+// each other domain (PXN), else from NIC to domain. What stays in a domain is one part at both.
+[[nodiscard]] LoadParts group_parts(const Fabric& fabric, std::span<const DeviceId> members, PartLevel level);
+
+// From NIC to NIC; what stays in a domain is one part.
+[[nodiscard]] LoadParts pairs_parts(const Fabric& fabric, std::span<const DeviceId> from, std::span<const DeviceId> to);
+
 }  // namespace stepcast::topology
