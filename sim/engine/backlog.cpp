@@ -161,6 +161,9 @@ bool Backlog::post(std::size_t id, const float* rows, const Ticks* begin, const 
   request.ports = port_ticks(use, rows, s.lanes);
   request.pattern = use.pattern;
   request.key = flows_->key(s.index, node.issued.ordinal, false);
+  request.use = &use;
+  request.rows = rows;
+  request.lanes = s.lanes;
   if (request.end <= request.begin || !request.ports.any()) return false;
   node.end = LaneBuffer<Ticks>(s.padded);
   std::copy_n(end, s.padded, node.end.data());

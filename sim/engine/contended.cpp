@@ -53,7 +53,7 @@ class ContendedMachine final : public FlowPort {
         options_(options),
         delays_(delays),
         mail_(split.program),
-        flows_(original.link_capacity),
+        flows_(original.link_capacity, &original.flow_rule),
         cursors_(split.program.cohorts.size()),
         sent_(program_.channels.size(), 0),
         received_(program_.channels.size(), 0) {
@@ -99,10 +99,10 @@ class ContendedMachine final : public FlowPort {
 
   void post(int cohort, std::size_t node, const Issued&, const FlowRequest& request) override {
     add(request, static_cast<std::size_t>(split_.origins[static_cast<std::size_t>(cohort)].unit),
-        {static_cast<std::size_t>(cohort), node, false, 0, {}});
+        {static_cast<std::size_t>(cohort), node, false, 0, {}, {}});
   }
   void post_join(std::size_t join, std::size_t k, const FlowRequest& request) override {
-    add(request, 0, {join, k, true, 0, {}});
+    add(request, 0, {join, k, true, 0, {}, {}});
   }
   void note_delay(int cohort, std::uint64_t ordinal, Ticks delay) override {
     const SplitProgram::Origin& origin = split_.origins[static_cast<std::size_t>(cohort)];
@@ -122,6 +122,7 @@ class ContendedMachine final : public FlowPort {
     bool join;
     Ticks alone_end;
     FlowDemand demand;
+    std::vector<float> volume;  // what `demand` points to
   };
   struct Arrival {
     Ticks begin;
@@ -131,20 +132,24 @@ class ContendedMachine final : public FlowPort {
   };
 
   void add(const FlowRequest& request, std::size_t unit, Open open) {
-    const LinkPattern& pattern = original_.patterns[static_cast<std::size_t>(request.pattern)];
     const Ticks work = request.end - request.begin;
     open.alone_end = request.end;
-    open.demand.links = &pattern.of_unit[pattern.of_unit.size() > 1 ? unit : 0];
+    open.demand.follow(original_.patterns[static_cast<std::size_t>(request.pattern)], unit);
     open.demand.nic = port_share(request.ports.nic, work);
     open.demand.nvlink = port_share(request.ports.nvlink, work);
+    if (request.use != nullptr && open.demand.cuttable()) {
+      open.volume = lane_volumes(*request.use, request.rows, request.lanes);
+      open.demand.rows_leave = request.use->rows_leave;
+    }
     std::uint32_t id = static_cast<std::uint32_t>(open_.size());
     if (free_.empty()) {
-      open_.push_back(open);
+      open_.push_back(std::move(open));
     } else {
       id = free_.back();
       free_.pop_back();
-      open_[id] = open;
+      open_[id] = std::move(open);
     }
+    open_[id].demand.volume = &open_[id].volume;
     arrivals_.push({request.begin, request.key, id});
   }
 
@@ -170,7 +175,7 @@ class ContendedMachine final : public FlowPort {
   }
 
   void end(std::uint32_t id, Ticks now) {
-    const Open open = open_[id];
+    const Open& open = open_[id];  // its place is taken anew only by what is drained later
     free_.push_back(id);
     const Ticks delay = std::max<Ticks>(0, now - open.alone_end);
     if (!open.join) {
@@ -292,7 +297,7 @@ class ContendedMachine final : public FlowPort {
   std::vector<std::size_t> sent_, received_;
   std::vector<std::vector<std::size_t>> joined_;
   std::vector<Ticks> step_end_;
-  std::vector<Open> open_;
+  std::deque<Open> open_;  // flows borrow from it
   std::vector<std::uint32_t> free_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   std::deque<std::size_t> runnable_;

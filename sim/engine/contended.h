@@ -1,7 +1,7 @@
 // Tier 2: operations that share links, in time order.
 //
 // Units (split.h) run ahead on their own until something they need has not
-// ended. Operations on shared links begin as macro-flows (flow_port.h) in the
+// ended. Operations on shared links begin as flows (flow_port.h, flows.h) in the
 // order (time, key); when every unit waits, the clock goes to the next begin or
 // end of a flow. Before the clock leaves a time, everything that happens at it is
 // in, so rates are solved once a time and the oracle, which follows the same

@@ -37,11 +37,18 @@ class EndQueue {
       down(at, entry);
     }
   }
-  void pop() {
-    place_[heap_.front().flow] = outside;
+  void pop() { remove(heap_.front().flow); }
+  void remove(std::uint32_t flow) {
+    const std::size_t at = place_[flow];
+    place_[flow] = outside;
     const Entry last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) down(0, last);
+    if (at == heap_.size()) return;
+    if (at > 0 && last.before(heap_[(at - 1) / children])) {
+      up(at, last);
+    } else {
+      down(at, last);
+    }
   }
 
  private:

@@ -26,7 +26,7 @@ class Expander {
     if (!separable(program_)) {
       return make_error(ErrorCode::unsupported, "units of a cohort that send to several units of another");
     }
-    builder_.set_links(program_.link_capacity);
+    builder_.set_links(program_.link_capacity, program_.flow_rule);
     std::vector<Writers> writers(program_.cohorts.size());
     for (std::size_t c = 0; c < writers.size(); ++c) {
       writers[c].streams.assign(stream_count, nobody);
@@ -73,14 +73,25 @@ class Expander {
     const std::size_t units = spans ? 1 : static_cast<std::size_t>(cohort.units);
     std::vector<std::uint32_t> bundles;
     for (std::size_t u = 0; u < units; ++u) {
-      bundles.push_back(builder_.add_bundle(key(c, spans ? whole_cohort : u, ordinal),
-                                            &pattern.of_unit[pattern.of_unit.size() > 1 ? u : 0]));
+      FlowDemand demand;
+      demand.follow(pattern, u);
+      demand.rows_leave = use.rows_leave;
+      bundles.push_back(builder_.add_bundle(key(c, spans ? whole_cohort : u, ordinal), demand));
+      if (demand.cuttable() && in.load != none16 && !spans) builder_.set_volume(bundles.back(), volume(cohort, use, u));
     }
     for (std::uint32_t i = 0; i < lanes(c); ++i) {
       const std::size_t unit = units == 1 ? 0 : static_cast<std::size_t>(cohort.unit_of_lane[i]);
       builder_.set_bundle(op + i, bundles[unit]);
       builder_.raise_ports(bundles[unit], port_ticks(use, in.load == none16 ? nullptr : &rows_[i], 1));
     }
+  }
+
+  [[nodiscard]] std::vector<float> volume(const Cohort& cohort, const LinkUse& use, std::size_t unit) const {
+    std::vector<float> rows;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (cohort.units == 1 || static_cast<std::size_t>(cohort.unit_of_lane[i]) == unit) rows.push_back(rows_[i]);
+    }
+    return lane_volumes(use, rows.data(), rows.size());
   }
 
   [[nodiscard]] std::size_t lanes(std::size_t c) const { return program_.cohorts[c].ranks.size(); }
@@ -242,8 +253,9 @@ class Expander {
       if (member[k].use != nullptr && (first == nullptr || member[k].key < first->key)) first = &member[k];
     }
     if (first == nullptr) return;
-    const LinkPattern& pattern = program_.patterns[static_cast<std::size_t>(first->use->pattern)];
-    const std::uint32_t bundle = builder_.add_bundle(first->key, &pattern.of_unit[0]);
+    FlowDemand demand;
+    demand.follow(program_.patterns[static_cast<std::size_t>(first->use->pattern)], 0);
+    const std::uint32_t bundle = builder_.add_bundle(first->key, demand);
     for (std::size_t m = 0; m < joins_[j].size(); ++m) {
       builder_.raise_ports(bundle, joins_[j][m][k].ports);
       for (std::uint32_t i = 0; i < lanes(static_cast<std::size_t>(program_.joins[j].cohorts[m])); ++i) {

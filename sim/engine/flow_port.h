@@ -1,10 +1,10 @@
 // How operations on shared links are handed from a cohort's evaluation to the contention tier.
 //
-// An operation of a unit is one macro-flow. It begins when its last lane does and
-// carries W = (latest end alone) - (latest begin) of work; when it ends later than
-// alone by some delay, all its lanes end later by that delay. So it is exact
-// where lanes begin together and move alike, and changes nothing where links do
-// not bind; otherwise lanes that begin early or have less to move are held as
+// An operation of a unit begins when its last lane does and carries W = (latest end
+// alone) - (latest begin) of work, as one flow or several (flows.h); when it ends
+// later than alone by some delay, all its lanes end later by that delay. So it is
+// exact where lanes begin together and move alike, and changes nothing where links
+// do not bind; otherwise lanes that begin early or have less to move are held as
 // long as the slowest.
 #pragma once
 
@@ -49,6 +49,10 @@ struct FlowRequest {
   PortTicks ports;
   std::int32_t pattern = -1;
   std::uint64_t key = 0;
+  // What its lanes move; null for joins, whose lanes count as alike. Borrowed for the call.
+  const LinkUse* use = nullptr;
+  const float* rows = nullptr;
+  std::size_t lanes = 0;
 };
 
 class FlowPort {

@@ -15,7 +15,7 @@ constexpr int level_bits = 50, load_bits = 30, weight_bits = 34;
 constexpr int sum_over_load = level_bits + weight_bits - load_bits;
 constexpr double one_level = 0x1p50, one_link = 0x1p30, one_sum = 0x1p84;
 constexpr std::int64_t nothing = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t above_caps = std::int64_t{1} << 51;
+constexpr std::int64_t above_caps = std::int64_t{1} << 57;
 
 // floor(room / weight), at most above_caps.
 std::int64_t divided(__int128 room, std::int64_t weight) {
@@ -49,6 +49,15 @@ MaxMin::MaxMin(std::span<const double> capacity)
   }
 }
 
+std::int32_t MaxMin::add_link() {
+  links_.emplace_back();
+  links_.back().capacity = std::llround(one_link);
+  links_.back().queued = nothing;
+  users_.emplace_back();
+  watched_.push_back(0);
+  return static_cast<std::int32_t>(links_.size()) - 1;
+}
+
 std::span<MaxMin::FlowLoad> MaxMin::loads(std::uint32_t flow) {
   return std::span(loads_).subspan(flows_[flow].first, flows_[flow].count);
 }
@@ -75,7 +84,7 @@ void MaxMin::reserve(std::uint32_t flow, std::size_t count) {
 
 void MaxMin::add(std::uint32_t flow, double cap, std::span<const Load> loads) {
   reserve(flow, loads.size());
-  STEPCAST_ASSERT(state_[flow] == State::absent && cap > 0 && cap <= 1);
+  STEPCAST_ASSERT(state_[flow] == State::absent && cap > 0 && cap <= highest_cap);
   Flow& f = flows_[flow];
   f.stopped_by = none;
   level_[flow] = {0, std::max<std::int64_t>(1, std::llround(cap * one_level))};
@@ -282,6 +291,8 @@ double MaxMin::rate(std::uint32_t flow) const {
   const Level& level = level_[flow];
   return level.now == level.cap ? 1 : static_cast<double>(level.now) / static_cast<double>(level.cap);
 }
+
+double MaxMin::level(std::uint32_t flow) const { return static_cast<double>(level_[flow].now) / one_level; }
 
 double MaxMin::used(std::int32_t l) const { return static_cast<double>(sum(l)) / one_sum; }
 

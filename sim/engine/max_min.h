@@ -18,6 +18,7 @@
 // added or numbered changes nothing. Against the sweep from scratch a level differs by rounding at most (1e-12).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -31,19 +32,32 @@ class MaxMin {
     std::int64_t q;  // share of the link at the cap, in 2^-30
   };
 
+  static constexpr double highest_cap = 64;
+
   // Capacities by link, 0 to 1 of nominal.
   explicit MaxMin(std::span<const double> capacity);
 
-  // `flow` is a small number of the caller's choice that is not in use; `cap` lies in (0, 1], `loads` are positive.
+  // Another link, of capacity 1; its number.
+  std::int32_t add_link();
+  // `flow` is a small number of the caller's choice that is not in use; `cap` lies in (0, highest_cap], `loads` are
+  // positive.
   void add(std::uint32_t flow, double cap, std::span<const Load> loads);
   void remove(std::uint32_t flow);
   // Fair again; the flows that are new or whose level changed, in no meaningful order. Valid until the next call.
   [[nodiscard]] std::span<const std::uint32_t> solve();
   [[nodiscard]] bool changed() const { return !dirty_.empty() || !fresh_.empty(); }
 
-  // Level over cap, and the flows whose level the last solve() looked at.
+  // Level over cap, the level, the link that holds a flow below its cap, and the flows that the last solve() looked at.
   [[nodiscard]] double rate(std::uint32_t flow) const;
+  [[nodiscard]] double level(std::uint32_t flow) const;
+  [[nodiscard]] std::int32_t stopped_by(std::uint32_t flow) const { return flows_[flow].stopped_by; }
   [[nodiscard]] std::size_t looked_at() const { return active_.size(); }
+  // Whether the predicate holds for a flow on the link.
+  template <class Predicate>
+  [[nodiscard]] bool any_of(std::int32_t l, const Predicate& holds) const {
+    const auto& members = users_[static_cast<std::size_t>(l)].members;
+    return std::any_of(members.begin(), members.end(), [&](const Member& m) { return holds(m.flow); });
+  }
   // Largest violation of capacity and of the certificate, relative: over all flows, or over those that the last solve()
   // looked at and the links they load. For tests and debug builds.
   [[nodiscard]] double certificate_error() const;

@@ -37,8 +37,8 @@ void OpGraphBuilder::set_group(std::uint32_t op, std::uint32_t group, bool large
   ++graph_.group_sizes[group];
 }
 
-std::uint32_t OpGraphBuilder::add_bundle(std::uint64_t key, const std::vector<LinkShare>* links) {
-  graph_.bundles.push_back({0, key, {}, links});
+std::uint32_t OpGraphBuilder::add_bundle(std::uint64_t key, const FlowDemand& demand) {
+  graph_.bundles.push_back({0, key, {}, demand, {}});
   return static_cast<std::uint32_t>(graph_.bundles.size() - 1);
 }
 
@@ -97,7 +97,7 @@ constexpr std::uint32_t nobody = 0xffffffff;
 // Times double as running maxima until an op is scheduled.
 class GraphRun {
  public:
-  explicit GraphRun(const OpGraph& graph) : graph_(graph), flows_(graph.link_capacity) {
+  explicit GraphRun(const OpGraph& graph) : graph_(graph), flows_(graph.link_capacity, &graph.flow_rule) {
     times_.ops.resize(graph.size());
     for (std::size_t e = 0; e < graph.edges.size(); ++e) {
       ++times_.ops[graph.edges[e] & target_mask].missing;
@@ -197,8 +197,11 @@ class GraphRun {
     arrivals_.pop();
     const OpGraph::Bundle& wanted = graph_.bundles[arrival.bundle];
     const Ticks work = bundles_[arrival.bundle].end - arrival.begin;
-    flows_.start(arrival.begin, work, arrival.key, arrival.bundle,
-                 {wanted.links, port_share(wanted.ports.nic, work), port_share(wanted.ports.nvlink, work)});
+    FlowDemand demand = wanted.demand;
+    demand.nic = port_share(wanted.ports.nic, work);
+    demand.nvlink = port_share(wanted.ports.nvlink, work);
+    demand.volume = &wanted.volume;
+    flows_.start(arrival.begin, work, arrival.key, arrival.bundle, demand);
   }
 
   void end_bundle(std::uint32_t index) {

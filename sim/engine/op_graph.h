@@ -7,18 +7,20 @@
 //   end   = max(begin + duration, ends of message sources)
 // where duration is its own, or the longest of its group.
 //
-// Ops may form bundles that move over shared links as one macro-flow (flow_port.h);
-// the rates are those of tier 2 (flows.h), and so is the order of updates.
+// Ops may form bundles that move over shared links together (flow_port.h); flows
+// and rates are those of tier 2 (flows.h), and so is the order of updates.
 //
 // About 16 bytes an op plus 4 an edge: an op's duration and offset, a word an
 // edge, and for graphs with groups a word an op. Ops number below 2^30.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/base/error.h"
 #include "sim/base/units.h"
+#include "sim/engine/flow_parts.h"
 #include "sim/engine/flow_port.h"
 #include "sim/engine/huge_pages.h"
 
@@ -43,11 +45,13 @@ struct OpGraph {
     std::uint32_t members = 0;
     std::uint64_t key = 0;
     PortTicks ports;
-    const std::vector<LinkShare>* links = nullptr;  // borrowed
+    FlowDemand demand;          // without rates and volume
+    std::vector<float> volume;  // by lane
   };
   std::vector<std::uint32_t> bundle_of;  // by op, no_group: none; empty: no op is in a bundle
   std::vector<Bundle> bundles;
   std::vector<double> link_capacity;
+  FlowRule flow_rule;
 
   [[nodiscard]] std::size_t size() const { return durations.size(); }
   [[nodiscard]] std::size_t bytes() const;
@@ -64,12 +68,18 @@ class OpGraphBuilder {
   // The op becomes a member of the group; ids are chosen by the caller, small and dense.
   void set_group(std::uint32_t op, std::uint32_t group, bool largest);
   void add_edge(std::uint32_t from, std::uint32_t to, Ticks delay = 0, bool message = false);
-  // A flow with no members yet; its number.
-  std::uint32_t add_bundle(std::uint64_t key, const std::vector<LinkShare>* links);
+  // Something that moves together, with no members yet; its number. What the demand points to is borrowed.
+  std::uint32_t add_bundle(std::uint64_t key, const FlowDemand& demand);
   void set_bundle(std::uint32_t op, std::uint32_t bundle);
   // What one member, or several together, need of the links.
   void raise_ports(std::uint32_t bundle, const PortTicks& ports) { graph_.bundles[bundle].ports.raise(ports); }
-  void set_links(const std::vector<double>& capacity) { graph_.link_capacity = capacity; }
+  void set_volume(std::uint32_t bundle, std::vector<float> volume) {
+    graph_.bundles[bundle].volume = std::move(volume);
+  }
+  void set_links(const std::vector<double>& capacity, const FlowRule& rule) {
+    graph_.link_capacity = capacity;
+    graph_.flow_rule = rule;
+  }
   // Fails with `unsupported` beyond 2^30 ops or 2^32 words of edges.
   [[nodiscard]] Result<OpGraph> build() &&;
 

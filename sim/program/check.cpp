@@ -197,6 +197,28 @@ void check_meetings(const Program& program, Faults& faults) {
   }
 }
 
+// Parts name places of their list and links of it.
+bool sound(const LinkParts& cut, std::size_t links, std::size_t lanes) {
+  const auto below = [](std::int32_t i, std::size_t n) { return i >= 0 && static_cast<std::size_t>(i) < n; };
+  for (const auto& place : cut.places) {
+    if (!std::all_of(place.begin(), place.end(), [&](std::int32_t lane) { return below(lane, lanes); })) return false;
+  }
+  return std::all_of(cut.parts.begin(), cut.parts.end(), [&](const LinkParts::Part& part) {
+    return below(part.out, cut.places.size()) && below(part.in, cut.places.size()) && part.even >= 0 &&
+           std::all_of(part.loads.begin(), part.loads.end(), [&](const auto& load) { return below(load.at, links); });
+  });
+}
+
+bool sound_parts(const LinkPattern& pattern, std::size_t lanes) {
+  for (const auto* cuts : {&pattern.boxes, &pattern.nics}) {
+    if (!cuts->empty() && cuts->size() != pattern.of_unit.size()) return false;
+    for (std::size_t u = 0; u < cuts->size(); ++u) {
+      if (!sound((*cuts)[u], pattern.of_unit[u].size(), lanes)) return false;
+    }
+  }
+  return true;
+}
+
 // Units partition the lanes; shared instructions have a use whose pattern fits their unit.
 void check_sharing(const Program& program, const Cohort& cohort, Faults& faults) {
   const auto fail = [&](const char* what) { faults.push_back(fmt::format("cohort '{}': {}", cohort.name, what)); };
@@ -214,6 +236,9 @@ void check_sharing(const Program& program, const Cohort& cohort, Faults& faults)
       const auto& lists = program.patterns[static_cast<std::size_t>(p)].of_unit;
       if (lists.size() != 1 && lists.size() != static_cast<std::size_t>(cohort.units)) {
         return fail("a link pattern that does not match the units");
+      }
+      if (!sound_parts(program.patterns[static_cast<std::size_t>(p)], cohort.ranks.size())) {
+        return fail("a link pattern cut into parts that it does not have");
       }
       for (const auto& list : lists) {
         for (const LinkShare& share : list) {

@@ -23,6 +23,11 @@ const char* name(Opcode op) {
   return names[static_cast<std::size_t>(op)];
 }
 
+const char* name(FlowLevel level) {
+  static constexpr std::array<const char*, flow_level_count> names = {"macro", "box", "nic"};
+  return names[static_cast<std::size_t>(level)];
+}
+
 std::int64_t Program::rank_ops() const {
   std::int64_t total = 0;
   for (const Cohort& cohort : cohorts) {

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,7 @@ struct LinkUse {
   double nic_ticks = 0, nic_ticks_per_row = 0;
   double nvlink_ticks = 0, nvlink_ticks_per_row = 0;
   std::int32_t pattern = -1;  // index into Program::patterns; -1: none
+  bool rows_leave = false;    // a lane's rows are those that it sends; else those that it receives
 };
 
 // The share of a link's capacity that is taken while the ports run at full rate.
@@ -113,10 +115,37 @@ struct LinkShare {
   std::int32_t link = 0;  // index into Program::link_capacity
   float nic = 0, nvlink = 0;
 };
+// One list's traffic in parts: from box to box, from NIC to NIC, or whatever else can move at a rate of its own. Links
+// of the list that no part loads are those of the busiest place alone.
+struct LinkParts {
+  struct Load {
+    std::int32_t at = 0;        // index into the list
+    float nic = 0, nvlink = 0;  // of the list's share
+  };
+  struct Part {
+    std::int32_t out = 0, in = 0;  // places that send and receive it
+    double even = 0;  // its part of the ports of its places while all lanes have equal rows, in any unit; 0: uses none
+    std::vector<Load> loads;
+  };
+  std::vector<std::vector<std::int32_t>> places;  // the lanes of each box or NIC, counted within the unit
+  std::vector<Part> parts;                        // empty: not cut
+};
 // Where the traffic of a group class, channel or join goes: one list for each unit of the issuing cohort, or one list
 // in all when it spans units.
 struct LinkPattern {
   std::vector<std::vector<LinkShare>> of_unit;
+  std::vector<LinkParts> boxes = {}, nics = {};  // of each list; empty: none is cut
+};
+
+enum class FlowLevel : std::uint8_t { macro, box, nic };
+inline constexpr int flow_level_count = 3;
+[[nodiscard]] const char* name(FlowLevel level);
+enum class LinkKind : std::uint8_t { nvlink, nic, uplink, hashed_uplink };
+
+// Which operations move as more than one flow.
+struct FlowRule {
+  std::optional<FlowLevel> level;  // of every operation that can be cut so, from its begin; none: engine/flows.h's rule
+  std::vector<LinkKind> kinds;     // by link; empty: uplinks
 };
 
 // One part of memory; names in Program::memory_parts.
@@ -206,6 +235,7 @@ struct Program {
   int loads = 0;  // routing loads (MoE layers) that instructions name
   std::vector<LinkPattern> patterns;
   std::vector<double> link_capacity;  // by link: what others leave of it, 0 to 1; empty: nothing is shared
+  FlowRule flow_rule;
 
   [[nodiscard]] std::int64_t rank_ops() const;  // instructions times lanes of one step
 };

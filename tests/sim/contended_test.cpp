@@ -11,13 +11,13 @@ namespace {
 
 using testing::KeepingSink;
 
-// Lockstep with the delays that the contention tier found, and the oracle: the same times on every op. Returns the
-// number of slowed flows.
-std::int64_t compare(const Program& program, const Conditions& conditions, const RunOptions& options) {
+// Lockstep with the delays that the contention tier found, and the oracle: the same times on every op. Returns what the
+// contention tier counts.
+FlowStats compare(const Program& program, const Conditions& conditions, const RunOptions& options) {
   const auto contended = run_contended(program, conditions, options);
   const auto oracle = run_oracle(program, conditions, options);
   REQUIRE(contended.ok() == oracle.ok());
-  if (!oracle.ok()) return 0;
+  if (!oracle.ok()) return {};
   CHECK(contended->result.step_end == oracle->step_end);
   CHECK(contended->result.rank_end == oracle->rank_end);
   Conditions delayed = conditions;
@@ -31,7 +31,7 @@ std::int64_t compare(const Program& program, const Conditions& conditions, const
   REQUIRE(run_oracle(program, conditions, exact).ok());
   CHECK(lockstep->step_end == oracle->step_end);
   CHECK(testing::first_difference(fast_seen, exact_seen) == "");
-  return contended->flows.slowed;
+  return contended->flows;
 }
 
 TEST_CASE("random programs on shared links run alike in the contention tier and in the oracle") {
@@ -46,7 +46,7 @@ TEST_CASE("random programs on shared links run alike in the contention tier and 
     conditions.seed = seed;
     conditions.loads = &loads;
     conditions.kernel_sigma = seed % 2 == 0 ? 0.1 : 0;
-    slowed += compare(program, conditions, {});
+    slowed += compare(program, conditions, {}).slowed;
   }
   CHECK(slowed > 100);
 }
@@ -70,6 +70,119 @@ TEST_CASE("a thousand random programs on shared links end alike in the contentio
   CHECK(compared > 700);
 }
 
+TEST_CASE("cut into flows of boxes and NICs, random programs run alike in the contention tier and in the oracle") {
+  FlowStats sum;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Program program = testing::random_program(seed, seed % 3 == 0);
+    testing::share_randomly(program, seed);
+    testing::cut_traffic(program);
+    REQUIRE(check(program).empty());
+    const testing::HashedLoads loads(seed);
+    Conditions conditions;
+    conditions.seed = seed;
+    conditions.loads = &loads;
+    for (const auto level : testing::every_level) {
+      INFO("seed " << seed << " level " << (level ? name(*level) : "auto"));
+      program.flow_rule.level = level;
+      sum.add(compare(program, conditions, {}));
+    }
+  }
+  CHECK(sum.promoted > 30);
+  for (const FlowStats::Level& level : sum.levels) CHECK(level.operations > 100);
+}
+
+TEST_CASE("cut into flows of boxes and NICs, hundreds of random programs end alike in both engines") {
+  int compared = 0;
+  for (std::uint64_t seed = 2000; seed < 2400; ++seed) {
+    Program program = testing::random_program(seed, seed % 3 == 0);
+    testing::share_randomly(program, seed);
+    testing::cut_traffic(program);
+    const testing::HashedLoads loads(seed);
+    Conditions conditions;
+    conditions.seed = seed;
+    conditions.loads = &loads;
+    program.flow_rule.level = testing::every_level[seed % 4];
+    const auto fast = run_contended(program, conditions, {});
+    const auto exact = run_oracle(program, conditions, {});
+    if (fast.ok() != exact.ok()) FAIL("seed " << seed << ": one engine finds a deadlock");
+    if (!fast.ok() || fast->flows.late > 0) continue;
+    ++compared;
+    if (fast->result.step_end != exact->step_end || fast->result.rank_end != exact->rank_end) FAIL("seed " << seed);
+  }
+  CHECK(compared > 250);
+}
+
+// Skewed rows, in units of eight lanes.
+bench::Shape skewed_shape() {
+  bench::Shape shape;
+  shape.devices = 64;
+  shape.stages = 4;
+  shape.expert_parallel = 8;
+  shape.microbatches = 6;
+  shape.layers = 2;
+  shape.forward_ops = shape.backward_ops = 24;
+  shape.skewed = true;
+  shape.barrier = false;
+  return shape;
+}
+
+TEST_CASE("a pipeline with skewed rows runs alike in both engines at every level of flows") {
+  const bench::Shape shape = skewed_shape();
+  Program program = testing::shared_pipeline(shape);
+  testing::cut_traffic(program);
+  REQUIRE(check(program).empty());
+  const bench::TableLoads loads(program.loads, shape.microbatches, 16);
+  const std::vector<float> speeds = bench::device_speeds(shape.devices);
+  Conditions conditions;
+  conditions.loads = &loads;
+  conditions.slow_by_rank = speeds;
+  RunOptions options;
+  options.steps = 2;
+  for (const auto level : testing::every_level) {
+    INFO("level " << (level ? name(*level) : "auto"));
+    program.flow_rule.level = level;
+    const FlowStats flows = compare(program, conditions, options);
+    CHECK(flows.slowed > 0);
+    CHECK(flows.late == 0);
+    CHECK((flows.promoted > 0) == !level);
+    if (level && *level != FlowLevel::macro) CHECK(flows.levels[0].operations == 0);
+  }
+}
+
+TEST_CASE("links that do not bind change nothing at any level of flows") {
+  const bench::Shape shape = skewed_shape();
+  Program program = testing::shared_pipeline(shape);
+  testing::cut_traffic(program);
+  for (LinkPattern& pattern : program.patterns) {  // a tenth of every link
+    for (auto& list : pattern.of_unit) {
+      for (LinkShare& share : list) share.nic *= 0.1F;
+    }
+    for (auto* cuts : {&pattern.boxes, &pattern.nics}) {
+      for (LinkParts& cut : *cuts) {
+        for (LinkParts::Part& part : cut.parts) {
+          for (LinkParts::Load& load : part.loads) load.nic *= 0.1F;
+        }
+      }
+    }
+  }
+  const bench::TableLoads loads(program.loads, shape.microbatches, 16);
+  const std::vector<float> speeds = bench::device_speeds(shape.devices);
+  Conditions conditions;
+  conditions.loads = &loads;
+  conditions.slow_by_rank = speeds;
+  const auto lockstep = run_lockstep(program, conditions, {});
+  REQUIRE(lockstep.ok());
+  for (const auto level : testing::every_level) {
+    INFO("level " << (level ? name(*level) : "auto"));
+    program.flow_rule.level = level;
+    const auto contended = run_contended(program, conditions, {});
+    REQUIRE(contended.ok());
+    CHECK(contended->flows.flows > 0);
+    CHECK(contended->delays.size() == 0);
+    CHECK(contended->result.rank_end == lockstep->rank_end);
+  }
+}
+
 TEST_CASE("a pipeline of units on shared links runs alike in the contention tier and in the oracle") {
   for (const bool skewed : {false, true}) {
     bench::Shape shape;
@@ -91,7 +204,7 @@ TEST_CASE("a pipeline of units on shared links runs alike in the contention tier
     conditions.slow_by_rank = speeds;
     RunOptions options;
     options.steps = 2;
-    CHECK(compare(program, conditions, options) > 0);
+    CHECK(compare(program, conditions, options).slowed > 0);
     CHECK(run_contended(program, conditions, options)->flows.late == 0);
   }
 }

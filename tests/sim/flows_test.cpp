@@ -14,7 +14,10 @@ struct Run {
   explicit Run(std::vector<double> links) : capacity(std::move(links)), flows(capacity) {}
   void start(Ticks at, Ticks work, std::uint32_t id, const Links& links, double nic = 1) {
     until(at);
-    flows.start(at, work, id, id, {&links, nic, 0});
+    FlowDemand demand;
+    demand.links = &links;
+    demand.nic = nic;
+    flows.start(at, work, id, id, demand);
   }
   void until(Ticks time) {
     while (true) {

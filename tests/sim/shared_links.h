@@ -73,4 +73,60 @@ inline Program shared_pipeline(const bench::Shape& shape) {
   return program;
 }
 
+// Cuts a list's traffic between places of `per_place` lanes: each pair of places is a part, and takes its share of two
+// links in three.
+inline LinkParts cut_list(const std::vector<LinkShare>& list, int lanes, int per_place) {
+  LinkParts cut;
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (lane % per_place == 0) cut.places.emplace_back();
+    cut.places.back().push_back(lane);
+  }
+  const int places = static_cast<int>(cut.places.size());
+  const auto loads = [&](int a, int b, std::size_t at) {
+    return a != b && (a + 2 * b + static_cast<int>(at)) % 3 != 0;
+  };
+  std::vector<float> users(list.size(), 0);
+  for (int a = 0; a < places; ++a) {
+    for (int b = 0; b < places; ++b) {
+      for (std::size_t at = 0; at < list.size(); ++at) users[at] += loads(a, b, at) ? 1.0F : 0.0F;
+    }
+  }
+  for (int a = 0; a < places; ++a) {
+    for (int b = 0; b < places; ++b) {
+      if (a == b) continue;
+      LinkParts::Part part{a, b, 1.0 + a % 2, {}};
+      for (std::size_t at = 0; at < list.size(); ++at) {
+        if (!loads(a, b, at)) continue;
+        part.loads.push_back({static_cast<std::int32_t>(at), list[at].nic / users[at], list[at].nvlink / users[at]});
+      }
+      cut.parts.push_back(std::move(part));
+    }
+  }
+  return cut;
+}
+
+// Every transfer of the program in parts: boxes of two lanes, NICs of one; a third of the links are hashed uplinks.
+inline void cut_traffic(Program& program) {
+  for (std::size_t l = 0; l < program.link_capacity.size(); ++l) {
+    program.flow_rule.kinds.push_back(static_cast<LinkKind>(l % 4));
+  }
+  for (Cohort& cohort : program.cohorts) {
+    for (std::size_t i = 0; i < cohort.uses.size(); ++i) {
+      LinkUse& use = cohort.uses[i];
+      use.rows_leave = i % 2 == 0;
+      LinkPattern& pattern = program.patterns[static_cast<std::size_t>(use.pattern)];
+      if (!pattern.boxes.empty()) continue;
+      const auto lists = static_cast<int>(pattern.of_unit.size());
+      const int lanes = static_cast<int>(cohort.ranks.size()) / (lists > 1 ? cohort.units : 1);
+      for (const auto& list : pattern.of_unit) {
+        pattern.boxes.push_back(cut_list(list, lanes, 2));
+        pattern.nics.push_back(cut_list(list, lanes, 1));
+      }
+    }
+  }
+}
+
+inline constexpr std::optional<FlowLevel> every_level[] = {std::nullopt, FlowLevel::macro, FlowLevel::box,
+                                                           FlowLevel::nic};
+
 }  // namespace stepcast::sim::testing
