@@ -12,6 +12,7 @@
 #include "parallelism/schedule.h"
 #include "parallelism/software.h"
 #include "parallelism/stage_split.h"
+#include "sim/program/program.h"
 #include "topology/cluster.h"
 
 namespace stepcast::parallelism {
@@ -97,8 +98,9 @@ struct Noise {
 
 // How the fabric is shared.
 struct FabricUse {
-  bool contention = false;  // transfers that overlap on links slow each other; off: each has them to itself
-  double background = 0;    // share of leaf and spine links that another job takes
+  bool contention = false;              // transfers that overlap on links slow each other; off: each has them to itself
+  double background = 0;                // share of leaf and spine links that another job takes
+  std::optional<sim::FlowLevel> level;  // of flows; none: as fine as it matters (sim/engine/flows.h)
 };
 
 struct Offload {

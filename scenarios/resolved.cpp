@@ -177,8 +177,9 @@ Json resolved_json(const Draft& draft) {
   json["overlap"] = overlap_json(spec.overlap);
   json["runtime"] = runtime_json(spec.runtime);
   json["noise"] = noise_json(spec.noise);
-  json["fabric"] =
-      Json::object({{"contention", spec.fabric.contention ? "on" : "off"}, {"background", spec.fabric.background}});
+  json["fabric"] = Json::object({{"contention", spec.fabric.contention ? "on" : "off"},
+                                 {"background", spec.fabric.background},
+                                 {"flow_level", spec.fabric.level ? sim::name(*spec.fabric.level) : "auto"}});
   json["offload"] = offload_json(spec.offload);
   if (!draft.reliability.empty()) json["reliability"] = draft.reliability;
   json["seed"] = spec.seed;

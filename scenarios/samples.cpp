@@ -52,16 +52,6 @@ One run_one(const StepSpec& spec, const LoweredStep& lowered, const Simulated& s
   return one;
 }
 
-void add(const sim::FlowStats& more, sim::FlowStats& sum) {
-  sum.flows += more.flows;
-  sum.slowed += more.slowed;
-  sum.solves += more.solves;
-  sum.solved_flows += more.solved_flows;
-  sum.late += more.late;
-  sum.alone_s += more.alone_s;
-  sum.delay_s += more.delay_s;
-}
-
 }  // namespace
 
 void choose_program(const StepSpec& spec, const LoweredStep& lowered, bool representative, Simulated& out) {
@@ -129,7 +119,7 @@ Result<Samples> run_samples(const StepSpec& spec, const LoweredStep& lowered, co
     if (!r.errors.empty()) return r.errors;  // samples fail alike: the first tells it
     out.seconds.push_back(r.seconds);
     out.rank_ops += r.rank_ops;
-    add(r.flows, out.flows);
+    out.flows.add(r.flows);
   }
   return out;
 }

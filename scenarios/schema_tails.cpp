@@ -65,9 +65,15 @@ void read_fabric(Draft& draft) {
   parallelism::FabricUse& fabric = draft.spec.fabric;
   if (const auto i = fields.choice("contention", {"off", "on"})) fabric.contention = *i == 1;
   fields.read("background", fabric.background, 0, 0.95);
+  if (const auto i = fields.choice("flow_level", {"auto", "macro", "box", "nic"}); i && *i > 0) {
+    fabric.level = static_cast<sim::FlowLevel>(*i - 1);
+  }
   fields.refuse_unknown();
   if (fabric.background > 0 && !fabric.contention) {
     fields.fail("background", "another job's load on the links needs fabric.contention on");
+  }
+  if (fabric.level && !fabric.contention) {
+    fields.fail("flow_level", "the level of flows on shared links needs fabric.contention on");
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "topology/link_load.h"
+#include "parallelism/lowering/link_traffic.h"
 
 namespace stepcast::parallelism {
 namespace {
@@ -60,11 +60,6 @@ std::vector<std::int32_t> unit_of_lane(const sim::Cohort& cohort, int& units) {
   return of_lane;
 }
 
-// Traffic of one class before links are merged: for each unit, or for the whole cohort.
-struct Traffic {
-  std::vector<std::vector<topology::LinkLoad>> of_unit;
-};
-
 // Who may load a link at the same time as others: operations of one unit on one stream follow each other.
 struct User {
   std::int32_t pattern, list;
@@ -72,9 +67,57 @@ struct User {
   friend auto operator<=>(const User&, const User&) = default;
 };
 
+// The same for a part of a list that is cut.
+struct PartUser {
+  sim::FlowLevel level;
+  std::int32_t pattern, list, part;
+  float nic, nvlink;
+  friend auto operator<=>(const PartUser&, const PartUser&) = default;
+};
+
+// What makes links one: nothing tells them apart.
+struct LinkClass {
+  double capacity = 1;
+  sim::LinkKind kind = sim::LinkKind::nic;
+  std::vector<User> users;
+  std::vector<PartUser> parts;
+  friend auto operator<=>(const LinkClass&, const LinkClass&) = default;
+};
+
+sim::LinkKind kind_of(topology::LinkKind kind, bool hashed) {
+  switch (kind) {
+    case topology::LinkKind::leaf_up:
+    case topology::LinkKind::leaf_down:
+      return hashed ? sim::LinkKind::hashed_uplink : sim::LinkKind::uplink;
+    case topology::LinkKind::nic_up:
+    case topology::LinkKind::nic_down:
+      return sim::LinkKind::nic;
+    default:
+      return sim::LinkKind::nvlink;
+  }
+}
+
+// What the engine cuts by itself costs some 0.1 ms an operation at this size and grows faster than the fabric, because
+// the parts of more units meet on an uplink.
+constexpr int most_devices_cut = 256;
+
+// Whether uplinks can fill up before the NICs under them: narrow ones, or hashed ones.
+bool narrow(const StepSpec& spec) {
+  return spec.cluster.routing == topology::Routing::hashed || spec.cluster.oversubscription > 1 ||
+         spec.fabric.background > 0;
+}
+
+bool cuts(const StepSpec& spec, sim::FlowLevel level) {
+  if (spec.fabric.level) return *spec.fabric.level == level;
+  return narrow(spec) && spec.cluster.devices <= most_devices_cut;
+}
+
 class LinkBuilder {
  public:
-  explicit LinkBuilder(Lowering& low) : low_(low), program_(low.step.program) {}
+  explicit LinkBuilder(Lowering& low)
+      : low_(low),
+        program_(low.step.program),
+        finder_(low, cuts(low.spec, sim::FlowLevel::box), cuts(low.spec, sim::FlowLevel::nic)) {}
 
   void run() {
     for (std::size_t c = 0; c < program_.cohorts.size(); ++c) find_patterns(c);
@@ -83,75 +126,6 @@ class LinkBuilder {
   }
 
  private:
-  [[nodiscard]] DeviceId device(std::size_t cohort, std::int32_t lane) const {
-    const RankId rank = program_.cohorts[cohort].ranks[static_cast<std::size_t>(lane)];
-    return low_.step.placement[static_cast<std::size_t>(rank.value)];
-  }
-
-  void append(std::vector<topology::LinkLoad>& to, const std::vector<topology::LinkLoad>& more) const {
-    to.insert(to.end(), more.begin(), more.end());
-  }
-
-  Traffic group_traffic(std::size_t c, const sim::GroupClass& group) const {
-    const sim::Cohort& cohort = program_.cohorts[c];
-    const auto size = static_cast<std::size_t>(group.group_size);
-    bool spans = false;
-    const auto unit = [&](std::size_t i) {
-      return cohort.unit_of_lane.empty()
-                 ? std::size_t{0}
-                 : static_cast<std::size_t>(cohort.unit_of_lane[static_cast<std::size_t>(group.lanes[i])]);
-    };
-    for (std::size_t i = 0; i < group.lanes.size(); ++i) spans = spans || unit(i) != unit(i / size * size);
-    Traffic traffic;
-    traffic.of_unit.resize(spans ? 1 : static_cast<std::size_t>(cohort.units));
-    const auto pattern = group.name == "ep" ? topology::TrafficPattern::uniform : topology::TrafficPattern::ring;
-    for (std::size_t first = 0; first < group.lanes.size(); first += size) {
-      std::vector<DeviceId> members;
-      for (std::size_t i = first; i < first + size; ++i) members.push_back(device(c, group.lanes[i]));
-      append(traffic.of_unit[spans ? 0 : unit(first)], topology::group_load(low_.fabric, members, pattern));
-    }
-    return traffic;
-  }
-
-  Traffic channel_traffic(const sim::Channel& channel) const {
-    const auto from = static_cast<std::size_t>(channel.from);
-    const auto to = static_cast<std::size_t>(channel.to);
-    const sim::Cohort& cohort = program_.cohorts[from];
-    const auto units = static_cast<std::size_t>(cohort.units);
-    std::vector<std::vector<DeviceId>> senders(units), receivers(units);
-    for (std::size_t lane = 0; lane < program_.cohorts[to].ranks.size(); ++lane) {
-      const std::int32_t source = channel.from_lane.empty() ? static_cast<std::int32_t>(lane) : channel.from_lane[lane];
-      const std::size_t unit = cohort.unit_of_lane.empty()
-                                   ? 0
-                                   : static_cast<std::size_t>(cohort.unit_of_lane[static_cast<std::size_t>(source)]);
-      senders[unit].push_back(device(from, source));
-      receivers[unit].push_back(device(to, static_cast<std::int32_t>(lane)));
-    }
-    Traffic traffic;
-    for (std::size_t u = 0; u < units; ++u) {
-      traffic.of_unit.push_back(topology::pairs_load(low_.fabric, senders[u], receivers[u]));
-    }
-    return traffic;
-  }
-
-  // DualPipe's two copies of a piece: groups that span two stages.
-  Traffic pair_traffic(const sim::JoinClass& join) const {
-    Traffic traffic;
-    traffic.of_unit.resize(1);
-    std::map<std::int32_t, std::vector<DeviceId>> groups;
-    for (std::size_t m = 0; m < join.cohorts.size(); ++m) {
-      for (std::size_t lane = 0; lane < join.group_of_lane[m].size(); ++lane) {
-        groups[join.group_of_lane[m][lane]].push_back(
-            device(static_cast<std::size_t>(join.cohorts[m]), static_cast<std::int32_t>(lane)));
-      }
-    }
-    for (auto& [id, members] : groups) {
-      std::sort(members.begin(), members.end());
-      append(traffic.of_unit[0], topology::group_load(low_.fabric, members, topology::TrafficPattern::ring));
-    }
-    return traffic;
-  }
-
   std::int32_t add(Traffic traffic) {
     traffic_.push_back(std::move(traffic));
     streams_.emplace_back();
@@ -167,16 +141,16 @@ class LinkBuilder {
       return found->second;
     };
     if (in.op == sim::Opcode::collective) {
-      return once(groups_, {c, in.target}, [&] { return group_traffic(c, program_.cohorts[c].groups[in.target]); });
+      return once(groups_, {c, in.target}, [&] { return finder_.of_group(c, program_.cohorts[c].groups[in.target]); });
     }
     if (in.op == sim::Opcode::send) {
-      return once(channels_, {0, in.target}, [&] { return channel_traffic(program_.channels[in.target]); });
+      return once(channels_, {0, in.target}, [&] { return finder_.of_channel(program_.channels[in.target]); });
     }
     const bool pair = std::any_of(low_.pair_joins.begin(), low_.pair_joins.end(), [&](const auto& known) {
       return known.second.dense == in.target || known.second.experts == in.target;
     });
     if (!pair) return -1;
-    return once(joins_, {0, in.target}, [&] { return pair_traffic(program_.joins[in.target]); });
+    return once(joins_, {0, in.target}, [&] { return finder_.of_pair(program_.joins[in.target]); });
   }
 
   void find_patterns(std::size_t c) {
@@ -197,6 +171,7 @@ class LinkBuilder {
         use.nic_ticks_per_row = work.wire_per_row * work.nic_share / nic;
         use.nvlink_ticks = work.wire_bytes * (1 - work.nic_share) / nvlink;
         use.nvlink_ticks_per_row = work.wire_per_row * (1 - work.nic_share) / nvlink;
+        use.rows_leave = work.collective == "combine";
         owner_.resize(traffic_.size(), static_cast<std::int32_t>(c));
       }
     }
@@ -219,8 +194,13 @@ class LinkBuilder {
     return (most.size() > 1 || capacity < 1) && sum > capacity * (1 + rounding);
   }
 
-  void merge() {
-    std::map<int, std::vector<User>> users;
+  static bool is_uplink(sim::LinkKind kind) {
+    return kind == sim::LinkKind::uplink || kind == sim::LinkKind::hashed_uplink;
+  }
+
+  // What each link of the fabric carries, by link.
+  [[nodiscard]] std::map<int, LinkClass> find_users() const {
+    std::map<int, LinkClass> links;
     for (std::size_t p = 0; p < traffic_.size(); ++p) {
       for (std::size_t u = 0; u < traffic_[p].of_unit.size(); ++u) {
         std::map<int, topology::LinkLoad> sums;  // two groups of a unit may meet on a link
@@ -230,26 +210,84 @@ class LinkBuilder {
           sum.nvlink += load.nvlink;
         }
         for (const auto& [link, load] : sums) {
-          users[link].push_back({static_cast<std::int32_t>(p), static_cast<std::int32_t>(u),
-                                 static_cast<float>(load.nic), static_cast<float>(load.nvlink)});
+          links[link].users.push_back({static_cast<std::int32_t>(p), static_cast<std::int32_t>(u),
+                                       static_cast<float>(load.nic), static_cast<float>(load.nvlink)});
         }
       }
-      program_.patterns.emplace_back().of_unit.resize(traffic_[p].of_unit.size());
+      add_part_users(p, sim::FlowLevel::box, traffic_[p].boxes, links);
+      add_part_users(p, sim::FlowLevel::nic, traffic_[p].nics, links);
     }
-    std::map<std::pair<double, std::vector<User>>, int> merged;
-    for (const auto& [link, list] : users) {
-      const auto kind = low_.fabric.link(topology::LinkId(link)).kind;
-      const bool leaf = kind == topology::LinkKind::leaf_up || kind == topology::LinkKind::leaf_down;
-      const double capacity = leaf ? 1 - low_.spec.fabric.background : 1;
-      if (!can_bind(list, capacity)) continue;
-      if (!merged.try_emplace({capacity, list}, 0).second) continue;
-      const auto id = static_cast<std::int32_t>(program_.link_capacity.size());
-      program_.link_capacity.push_back(capacity);
-      for (const User& user : list) {
-        program_.patterns[static_cast<std::size_t>(user.pattern)]
-            .of_unit[static_cast<std::size_t>(user.list)]
-            .push_back({id, user.nic, user.nvlink});
+    return links;
+  }
+
+  // Where the engine chooses levels it looks at uplinks; that parts differ on NICs would keep NICs apart.
+  void add_part_users(std::size_t pattern, sim::FlowLevel level, const std::vector<CutTraffic>& cuts,
+                      std::map<int, LinkClass>& links) const {
+    const auto loads = [&](topology::LinkId link) { return low_.spec.fabric.level || is_uplink(kind(link)); };
+    for (std::size_t u = 0; u < cuts.size(); ++u) {
+      for (std::size_t i = 0; i < cuts[u].parts.size(); ++i) {
+        for (const topology::LinkLoad& load : cuts[u].parts[i].links) {
+          if (!loads(load.link)) continue;
+          links[load.link.value].parts.push_back({level, static_cast<std::int32_t>(pattern),
+                                                  static_cast<std::int32_t>(u), static_cast<std::int32_t>(i),
+                                                  static_cast<float>(load.nic), static_cast<float>(load.nvlink)});
+        }
       }
+    }
+  }
+
+  [[nodiscard]] sim::LinkKind kind(topology::LinkId link) const {
+    return kind_of(low_.fabric.link(link).kind, low_.spec.cluster.routing == topology::Routing::hashed);
+  }
+
+  // The parts without their links.
+  static std::vector<sim::LinkParts> parts_of(const std::vector<CutTraffic>& cuts) {
+    std::vector<sim::LinkParts> lists;
+    for (const CutTraffic& cut : cuts) {
+      sim::LinkParts& parts = lists.emplace_back();
+      parts.places = cut.places;
+      for (const CutTraffic::Part& part : cut.parts) parts.parts.push_back({part.out, part.in, part.even, {}});
+    }
+    return lists;
+  }
+
+  void merge() {
+    const bool chooses = !low_.spec.fabric.level;  // else a link's kind changes nothing
+    for (const Traffic& traffic : traffic_) {
+      sim::LinkPattern& pattern = program_.patterns.emplace_back();
+      pattern.of_unit.resize(traffic.of_unit.size());
+      pattern.boxes = parts_of(traffic.boxes);
+      pattern.nics = parts_of(traffic.nics);
+    }
+    std::set<LinkClass> merged;
+    for (auto& [link, found] : find_users()) {
+      const sim::LinkKind of = kind(topology::LinkId(link));
+      found.capacity = is_uplink(of) ? 1 - low_.spec.fabric.background : 1;
+      if (chooses) found.kind = of;
+      if (!can_bind(found.users, found.capacity)) continue;
+      const auto [at, added] = merged.insert(std::move(found));
+      if (!added) continue;
+      add_link(*at);
+      if (chooses) program_.flow_rule.kinds.push_back(of);
+    }
+    program_.flow_rule.level = low_.spec.fabric.level;
+  }
+
+  void add_link(const LinkClass& link) {
+    const auto id = static_cast<std::int32_t>(program_.link_capacity.size());
+    program_.link_capacity.push_back(link.capacity);
+    const auto pattern = [&](std::int32_t p) -> sim::LinkPattern& {
+      return program_.patterns[static_cast<std::size_t>(p)];
+    };
+    for (const User& user : link.users) {
+      pattern(user.pattern).of_unit[static_cast<std::size_t>(user.list)].push_back({id, user.nic, user.nvlink});
+    }
+    for (const PartUser& user : link.parts) {
+      sim::LinkPattern& of = pattern(user.pattern);
+      const auto list = static_cast<std::size_t>(user.list);
+      sim::LinkParts& parts = (user.level == sim::FlowLevel::box ? of.boxes : of.nics)[list];
+      const auto at = static_cast<std::int32_t>(of.of_unit[list].size()) - 1;
+      parts.parts[static_cast<std::size_t>(user.part)].loads.push_back({at, user.nic, user.nvlink});
     }
   }
 
@@ -269,6 +307,7 @@ class LinkBuilder {
 
   Lowering& low_;
   sim::Program& program_;
+  TrafficFinder finder_;
   std::map<std::pair<std::size_t, int>, std::int32_t> groups_, channels_, joins_;
   std::vector<Traffic> traffic_;        // by pattern
   std::vector<std::set<int>> streams_;  // by pattern
@@ -302,19 +341,41 @@ void mark_network_transfers(sim::Program& program) {
   }
 }
 
+namespace {
+
+std::string level_text(const StepSpec& spec) {
+  if (!spec.fabric.level) {
+    if (!narrow(spec)) return "as macro-flows, since no uplink fills before its NICs";
+    if (cuts(spec, sim::FlowLevel::box)) return "as macro-flows that are cut where they are slowed and members differ";
+    return fmt::format("as macro-flows, since with more than {} devices only fabric.flow_level cuts them",
+                       most_devices_cut);
+  }
+  switch (*spec.fabric.level) {
+    case sim::FlowLevel::macro:
+      return "as macro-flows";
+    case sim::FlowLevel::box:
+      return "exchanges as a flow a box pair from their begin";
+    case sim::FlowLevel::nic:
+      return "as a flow a NIC pair or ring from their begin";
+  }
+  return "";
+}
+
+}  // namespace
+
 void attach_links(Lowering& low) {
   LinkBuilder(low).run();
   const sim::Program& program = low.step.program;
   low.step.assumptions.push_back(
       program.link_capacity.empty()
           ? "fabric.contention on: no two transfers of this layout can overload a link together"
-          : fmt::format(
-                "fabric.contention on: transfers share {} kinds of links as macro-flows of {} units a stage, {} "
-                "routing{}",
-                program.link_capacity.size(), program.cohorts.front().units, topology::name(low.spec.cluster.routing),
-                low.spec.fabric.background > 0 ? fmt::format(", another job takes {:.0f} % of leaf and spine links",
-                                                             100 * low.spec.fabric.background)
-                                               : ""));
+          : fmt::format("fabric.contention on: transfers of {} units a stage share {} kinds of links, {}, {} routing{}",
+                        program.cohorts.front().units, program.link_capacity.size(), level_text(low.spec),
+                        topology::name(low.spec.cluster.routing),
+                        low.spec.fabric.background > 0
+                            ? fmt::format(", another job takes {:.0f} % of leaf and spine links",
+                                          100 * low.spec.fabric.background)
+                            : ""));
 }
 
 }  // namespace stepcast::parallelism

@@ -109,9 +109,22 @@ Json moe_json(const parallelism::ExpertLoad& load) {
 
 Json flows_json(const EngineStats& engine) {
   const sim::FlowStats& flows = engine.flows;
-  return {{"level", "macro_flow"},    {"steps", engine.flow_steps}, {"flows", flows.flows},
-          {"slowed", flows.slowed},   {"solves", flows.solves},     {"solved_flows", flows.solved_flows},
-          {"alone_s", flows.alone_s}, {"delay_s", flows.delay_s},   {"late", flows.late}};
+  Json levels;
+  for (std::size_t l = 0; l < flows.levels.size(); ++l) {
+    const sim::FlowStats::Level& level = flows.levels[l];
+    levels[sim::name(static_cast<sim::FlowLevel>(l))] = {
+        {"operations", level.operations},
+        {"flows", level.flows},
+        {"alone_s", level.alone_s},
+        {"delay_s", level.delay_s},
+        {"share_of_transfer_time", flows.alone_s > 0 ? level.alone_s / flows.alone_s : 0}};
+  }
+  return {{"level", engine.flow_level}, {"steps", engine.flow_steps},
+          {"flows", flows.flows},       {"slowed", flows.slowed},
+          {"promoted", flows.promoted}, {"levels", std::move(levels)},
+          {"solves", flows.solves},     {"solved_flows", flows.solved_flows},
+          {"alone_s", flows.alone_s},   {"delay_s", flows.delay_s},
+          {"late", flows.late}};
 }
 
 Json engine_json(const EngineStats& engine) {

@@ -4,6 +4,7 @@
 #include "load.h"
 #include "scenarios/samples.h"
 #include "sim/engine/oracle.h"
+#include "sim/program/program.h"
 
 namespace stepcast::scenarios {
 namespace {
@@ -20,19 +21,28 @@ const char* const moe = R"({
   "seed": 3
 })";
 
+const std::vector<std::string> narrow_and_scattered = {"fabric.contention=on", "cluster.oversubscription=4",
+                                                       "cluster.placement=scattered"};
+const std::vector<std::string> flow_levels = {"auto", "macro", "box", "nic"};
+
+std::vector<std::string> with(std::vector<std::string> sets, const std::vector<std::string>& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
 struct Ran {
   double seconds = 0;
   sim::FlowStats flows;
   bool shares = false;
 };
 
-Ran run(const std::string& text, std::vector<std::string> sets) {
+Ran run(const std::string& text, std::vector<std::string> sets, int threads = 1) {
   const Scenario scenario = loaded(text, sets);
   const auto lowered = parallelism::lower(scenario.spec);
   REQUIRE(lowered.ok());
   Simulated simulated;
   choose_program(scenario.spec, *lowered, false, simulated);
-  const auto samples = run_samples(scenario.spec, *lowered, simulated, {1, {}, {}});
+  const auto samples = run_samples(scenario.spec, *lowered, simulated, {threads, {}, {}});
   REQUIRE(samples.ok());
   return {samples->seconds.front(), samples->flows, sim::shares_links(lowered->program)};
 }
@@ -91,6 +101,64 @@ TEST_CASE("a scenario with contention runs alike in the contention tier and in t
     CHECK(fast->result.step_end == exact->step_end);
     CHECK(fast->result.rank_end == exact->rank_end);
   }
+}
+
+TEST_CASE("a scenario at every level of flows runs alike in the contention tier and in the oracle") {
+  for (const char* routing : {"sprayed", "hashed"}) {
+    for (const std::string& level : flow_levels) {
+      INFO(routing << " " << level);
+      const Scenario scenario =
+          loaded(moe, with(narrow_and_scattered, {"workload.global_batch=16", "fabric.flow_level=" + level,
+                                                  std::string("cluster.routing=") + routing, "routing.skew=zipf:0.5"}));
+      const auto lowered = parallelism::lower(scenario.spec);
+      REQUIRE(lowered.ok());
+      REQUIRE(sim::check(lowered->program).empty());
+      const SampleConditions met(scenario.spec, *lowered, lowered->routing.get(), 0);
+      const auto fast = sim::run_contended(lowered->program, met.conditions(), {});
+      const auto exact = sim::run_oracle(lowered->program, met.conditions(), {});
+      REQUIRE((fast.ok() && exact.ok()));
+      const sim::FlowStats& flows = fast->flows;
+      CHECK(flows.slowed > 0);
+      CHECK((flows.promoted > 0) == (level == "auto"));
+      if (level == "macro") CHECK(flows.levels[0].operations == flows.flows);
+      if (level == "box") CHECK(flows.levels[1].operations > 0);
+      if (level == "nic") CHECK(flows.levels[2].operations > 0);
+      CHECK(fast->result.step_end == exact->step_end);
+      CHECK(fast->result.rank_end == exact->rank_end);
+    }
+  }
+}
+
+TEST_CASE("where ranks have equal rows and uplinks are sprayed, no operation is cut") {
+  const std::vector<std::string> even = with(narrow_and_scattered, {"routing.skew=balanced"});
+  const Ran chosen = run(moe, even);
+  const Ran macro = run(moe, with(even, {"fabric.flow_level=macro"}));
+  CHECK(chosen.flows.slowed > 0);
+  CHECK(chosen.flows.promoted == 0);
+  CHECK(chosen.seconds == macro.seconds);
+  // Cut all the same, its parts end together but for what leaves that do not bind give.
+  CHECK(run(moe, with(even, {"fabric.flow_level=box"})).seconds == Approx(macro.seconds).epsilon(1e-3));
+}
+
+TEST_CASE("sampled steps have the same bits on one thread and on two") {
+  for (const char* routing : {"sprayed", "hashed"}) {
+    const auto sets = with(narrow_and_scattered, {"workload.steps=3", "workload.global_batch=16",
+                                                  "routing.skew=zipf:0.5", std::string("cluster.routing=") + routing});
+    const Ran one = run(moe, sets), two = run(moe, sets, 2);
+    CHECK(one.seconds == two.seconds);
+    CHECK(one.flows.promoted == two.flows.promoted);
+    CHECK(one.flows.promoted > 0);
+  }
+}
+
+TEST_CASE("levels of flows are named, and need contention") {
+  const auto unknown = load_text(moe, {"fabric.contention=on", "fabric.flow_level=node"});
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(shown(unknown.errors()).find("macro") != std::string::npos);
+  const auto alone = load_text(moe, {"fabric.flow_level=box"});
+  REQUIRE_FALSE(alone.ok());
+  CHECK(shown(alone.errors()).find("fabric.contention") != std::string::npos);
+  CHECK(load_text(moe, {"fabric.flow_level=auto"}).ok());
 }
 
 TEST_CASE("background load without contention is refused with its reason") {
