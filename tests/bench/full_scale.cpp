@@ -1,10 +1,12 @@
 // The engine on whole scenarios: what a step of 1,024 to 16,384 devices costs, alone and with contention, in CPU time
-// and memory, on one thread and on two. Arguments: scenario files; --contention also runs them with shared links.
+// and memory, on one thread and on two. Arguments: scenario files; after --contention they run with shared links, after
+// --macro with those as macro-flows.
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,28 +73,41 @@ void lockstep(const parallelism::StepSpec& spec, const parallelism::LoweredStep&
              serial.wall, parallel.wall, serial.wall / parallel.wall, 4 / parallel.wall);
 }
 
-void contended(parallelism::StepSpec spec) {
+void contended(parallelism::StepSpec spec, std::optional<sim::FlowLevel> level) {
   spec.fabric.contention = true;
+  spec.fabric.level = level;
   const auto lowered = parallelism::lower(spec);
   if (!lowered) return;
   sim::FlowStats flows;
   const Timed one = time_samples(spec, *lowered, 1, 1, 1, &flows);
   fmt::print(
-      "  with contention: {:.3f} CPU-s a step, simulated {:.4f} s; {:.0f} flows a step, {:.1f} % slowed, {:.0f} "
-      "solves of {:.1f} flows\n",
-      one.cpu / steps_of_sample, one.seconds, static_cast<double>(flows.flows) / steps_of_sample,
+      "  with contention, flow level {}: {:.3f} CPU-s a step, simulated {:.4f} s; {:.0f} operations on {} links a "
+      "step, "
+      "{:.1f} % slowed, {:.0f} solves of {:.1f} flows\n",
+      level ? sim::name(*level) : "auto", one.cpu / steps_of_sample, one.seconds,
+      static_cast<double>(flows.flows) / steps_of_sample, lowered->program.link_capacity.size(),
       100 * static_cast<double>(flows.slowed) / static_cast<double>(std::max<std::int64_t>(1, flows.flows)),
       static_cast<double>(flows.solves) / steps_of_sample,
       static_cast<double>(flows.solved_flows) / static_cast<double>(std::max<std::int64_t>(1, flows.solves)));
+  for (std::size_t l = 0; l < flows.levels.size(); ++l) {
+    const sim::FlowStats::Level& at = flows.levels[l];
+    if (at.operations == 0) continue;
+    fmt::print("    {}: {:.0f} operations, {:.0f} flows, {:.1f} % of the time alone, delayed by {:.1f} % of it\n",
+               sim::name(static_cast<sim::FlowLevel>(l)), static_cast<double>(at.operations) / steps_of_sample,
+               static_cast<double>(at.flows) / steps_of_sample, 100 * at.alone_s / flows.alone_s,
+               100 * at.delay_s / std::max(1e-12, at.alone_s));
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   bool share = false;
+  std::optional<sim::FlowLevel> level;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--contention") == 0) {
+    if (std::strcmp(argv[i], "--contention") == 0 || std::strcmp(argv[i], "--macro") == 0) {
       share = true;
+      if (argv[i][2] == 'm') level = sim::FlowLevel::macro;
       continue;
     }
     scenarios::ScenarioRequest request;
@@ -114,7 +129,7 @@ int main(int argc, char** argv) {
                static_cast<double>(lowered->program.rank_ops()) /
                    (static_cast<double>(spec.cluster.devices) / spec.degrees.pp * lowered->microbatches *
                     spec.model.layer_count()));
-    share ? contended(spec) : lockstep(spec, *lowered);
+    share ? contended(spec, level) : lockstep(spec, *lowered);
     fmt::print("  resident at most {:.0f} MB\n", peak_mb());
   }
   return 0;

@@ -12,4 +12,5 @@ for size in ${*:-1024 4096 16384}; do
   # A process each, so that memory is that of one.
   "$bin/full_scale_bench" "tests/bench/scenarios/deepseek-v3-$size.json"
   "$bin/full_scale_bench" --contention "tests/bench/scenarios/deepseek-v3-$size.json"
+  "$bin/full_scale_bench" --macro "tests/bench/scenarios/deepseek-v3-$size.json"
 done
