@@ -1,10 +1,6 @@
 // stepcast: reads the command line, runs one command, writes its result.
-#include <algorithm>
-#include <array>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +18,7 @@
 #include "cli/option_table.h"
 #include "cli/output_file.h"
 #include "cli/thread_limit.h"
+#include "cli/written_files.h"
 
 namespace stepcast::cli {
 namespace {
@@ -52,35 +49,10 @@ int print(std::string_view text) {
   return written ? exit_done : report(written.errors());
 }
 
-// The options of all commands that name a file to write.
-constexpr std::array<const char*, 7> written_files = {"output", "report",   "trace",         "dag",
-                                                      "write",  "megatron", "profile-output"};
-
-// Before anything is computed: each file has a name, can be written, and belongs to one result.
-Errors check_written_files(Arguments& arguments) {
-  namespace fs = std::filesystem;
-  Errors errors;
-  std::map<fs::path, const char*> taken;
-  for (const char* option : written_files) {
-    if (!arguments.has(option)) continue;
-    const fs::path name = arguments.text(option);
-    // Made absolute first: a relative name of which nothing exists would stay as it is.
-    std::error_code ignored;
-    const auto [other, first] = taken.emplace(fs::weakly_canonical(fs::absolute(name, ignored), ignored), option);
-    if (!first) {
-      arguments.fail(option, fmt::format("is the file of --{} too: two results cannot share it", other->second));
-    } else if (const auto file = OutputFile::open(name); !file) {
-      errors.insert(errors.end(), file.errors().begin(), file.errors().end());
-    }
-  }
-  return errors;
-}
-
 // An empty value would read as an absent option.
 void refuse_empty_values(Arguments& arguments, const po::options_description& options) {
   for (const std::string& option : arguments.empty_options(options)) {
-    const bool file = std::find(written_files.begin(), written_files.end(), option) != written_files.end();
-    arguments.fail(option, file ? "a file name is needed" : "found '', a value is needed");
+    arguments.fail(option, names_written_file(option) ? "a file name is needed" : "found '', a value is needed");
   }
 }
 
@@ -135,7 +107,7 @@ int run_command(const Command& command, const std::vector<std::string>& words) {
   if (!arguments.errors().empty()) return report(arguments.errors());
   auto globals = read_globals(command, arguments);
   if (!globals) return report(globals.errors());
-  const Errors unwritable = check_written_files(arguments);
+  const Errors unwritable = check_written_files(command, all, arguments);
   if (!arguments.errors().empty()) return report(arguments.errors());
   if (!unwritable.empty()) return report(unwritable);
   const auto file = OutputFile::open(globals->output);

@@ -1,5 +1,7 @@
 // What every command shares: help, versions, usage errors, output files, colour, formats.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -156,6 +158,42 @@ TEST_CASE("Files of two results are told apart before anything is computed") {
   const Outcome nowhere = run({"explain", "olmoe-1b-7b-h100-8", "--dag", "none/a.dot"}, setting);
   CHECK(nowhere.exit_code == 1);
   CHECK(contains(nowhere.err, "none/a.dot: cannot be written"));
+}
+
+TEST_CASE("An output never overwrites a file that is read, by whatever name") {
+  const ScratchFolder scratch;
+  Setting setting;
+  setting.folder = scratch.path();
+  for (const char* name : {"s.json", "v.csv", "b.json", "A.json"}) std::ofstream(scratch.path() / name) << "kept";
+  std::filesystem::create_symlink("s.json", scratch.path() / "link.json");
+  for (const std::vector<std::string>& line : std::vector<std::vector<std::string>>{
+           {"simulate", "s.json", "-o", "s.json"},
+           {"simulate", "s.json", "-o", "./s.json"},
+           {"simulate", "link.json", "-o", "s.json"},
+           {"simulate", "s.json", "--report", "link.json"},
+           {"simulate", "s.json", "--trace", "s.json"},
+           {"simulate", "olmoe-1b-7b-h100-8", "--profile", "s.json", "-o", "s.json"},
+           {"simulate", "olmoe-1b-7b-h100-8", "--set", "calibration=s.json", "-o", "s.json"},
+           {"simulate", "--model", "s.json", "--cluster", "h100:8", "-o", "s.json"},
+           {"export", "scenario", "s.json", "-o", "s.json"},
+           {"compare", "b.json", "s.json", "-o", "s.json"},
+           {"compare", "A.json", "b.json", "-o", "A.json"},
+           {"baseline", "check", "b.json", "s.json", "-o", "s.json"},
+           {"validate", "v.csv", "--only", "s.json", "-o", "s.json"},
+           {"calibrate", "v.csv", "--constants", "s.json", "--profile-output", "s.json"},
+           {"calibrate", "--predict", "s.json", "v.csv", "--profile-output", "s.json"},
+           {"import", "nccl", "s.json", "-o", "s.json"}}) {
+    const Outcome outcome = run(line, setting);
+    CAPTURE(line, outcome.err);
+    CHECK(outcome.exit_code == 2);
+    const std::string flag = line[line.size() - 2];
+    CHECK(contains(outcome.err, (flag == "-o" ? "--output" : flag) + ": "));
+    CHECK(contains(outcome.err, " would overwrite " + (line[0] == "compare" ? line.back() : "")));
+  }
+  CHECK(read_file(scratch.path() / "s.json") == "kept");
+  // The first word of these is no file, though a file has its name.
+  std::ofstream(scratch.path() / "scenario") << "written before";
+  CHECK(run({"export", "scenario", "olmoe-1b-7b-h100-8", "-o", "scenario"}, setting).exit_code == 0);
 }
 
 TEST_CASE("Colour is for terminals, and NO_COLOR forbids it") {
