@@ -22,7 +22,9 @@ Result<Output> run(const Invocation& invocation) {
   if (!sweep) return sweep.errors();
   const auto shards = invocation.arguments.integer("shards", 1, scenarios::most_shards);
   if (!invocation.arguments.errors().empty()) return invocation.arguments.errors();
-  auto merged = scenarios::merge_shards(*sweep, result_files(invocation, *sweep), static_cast<int>(shards.value_or(0)));
+  const auto files = result_files(invocation, *sweep);
+  if (!files) return files.errors();
+  auto merged = scenarios::merge_shards(*sweep, *files, static_cast<int>(shards.value_or(0)));
   if (!merged) return merged.errors();
   scenarios::SweepSummary summary;
   summary.points = sweep->points;

@@ -46,8 +46,10 @@ Result<Output> run(const Invocation& invocation) {
   const auto shard = read_shard(invocation.arguments);
   if (!shard) return shard.errors();
   scenarios::SweepOptions options;
+  const auto files = result_files(invocation, *sweep);
+  if (!files) return files.errors();
   options.shard = *shard;
-  options.files = result_files(invocation, *sweep);
+  options.files = *files;
   options.threads = invocation.globals.threads;
   options.restart = invocation.arguments.flag("restart");
   options.cancelled = interrupted;

@@ -1,12 +1,16 @@
 #include "cli/sweep_report.h"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "cli/version.h"
+#include "cli/written_files.h"
 
 namespace stepcast::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using scenarios::ResultCounts;
 
@@ -25,6 +29,30 @@ std::string values_text(const Json& record) {
   return text;
 }
 
+// Endings are put behind a prefix: what is there under its very name takes none.
+Status check_prefix(const std::string& prefix) {
+  if (prefix.empty()) return Unit{};
+  std::error_code ignored;
+  const auto status = fs::status(prefix, ignored);
+  const bool folder = fs::is_directory(status) || prefix.back() == '/';
+  if (!folder && (!fs::exists(status) || fs::is_regular_file(status))) return Unit{};
+  return make_error(ErrorCode::usage,
+                    folder ? fmt::format("is a folder; the beginning of a file's name is needed, as in {}",
+                                         (fs::path(prefix) / "NAME").string())
+                           : "is a device; the beginning of a file's name is needed, to which .jsonl and .csv are put",
+                    "--results " + prefix);
+}
+
+// PREFIX.jsonl, PREFIX.csv or a shard's PREFIX.shard-I-of-N.jsonl.
+bool is_result_file(const scenarios::ResultFiles& files, const fs::path& file) {
+  if (same_file(file, files.lines()) || same_file(file, files.table())) return true;
+  const std::string name = file.filename().string();
+  const fs::path folder = file.parent_path().empty() ? "." : file.parent_path();
+  const fs::path own = files.prefix.parent_path().empty() ? "." : files.prefix.parent_path();
+  return name.starts_with(files.prefix.filename().string() + ".shard-") && name.ends_with(".jsonl") &&
+         same_file(folder, own);
+}
+
 }  // namespace
 
 Result<scenarios::Sweep> load_named_sweep(const Invocation& invocation) {
@@ -40,9 +68,30 @@ Result<scenarios::Sweep> load_named_sweep(const Invocation& invocation) {
   return scenarios::load_sweep(request);
 }
 
-scenarios::ResultFiles result_files(const Invocation& invocation, const scenarios::Sweep& sweep) {
+Result<scenarios::ResultFiles> result_files(const Invocation& invocation, const scenarios::Sweep& sweep) {
   const std::string prefix = invocation.arguments.text("results");
-  return {prefix.empty() ? std::filesystem::path(sweep.name) : std::filesystem::path(prefix)};
+  scenarios::ResultFiles files{prefix.empty() ? fs::path(sweep.name) : fs::path(prefix)};
+  if (auto status = check_prefix(prefix); !status) return status.errors();
+  const fs::path& output = invocation.globals.output;
+  if (!output.empty() && is_result_file(files, output))
+    return make_error(ErrorCode::usage,
+                      fmt::format("{} is a file of the results that begin with {}: name another", output.string(),
+                                  files.prefix.string()),
+                      "--output");
+  for (const fs::path& input : {fs::path(invocation.arguments.list(sweep_positional).front()), sweep.base.file}) {
+    std::error_code ignored;
+    if (!input.empty() && fs::is_regular_file(input, ignored) && is_result_file(files, input))
+      return make_error(
+          ErrorCode::usage,
+          fmt::format("the results would overwrite {}, which is read: choose another prefix", input.string()),
+          "--results " + files.prefix.string());
+    if (!output.empty() && !input.empty() && fs::is_regular_file(input, ignored) && same_file(output, input))
+      return make_error(
+          ErrorCode::usage,
+          fmt::format("{} would overwrite {}, which is read: name another file", output.string(), input.string()),
+          "--output");
+  }
+  return files;
 }
 
 Json sweep_json(const scenarios::Sweep& sweep, const scenarios::Shard& shard, const scenarios::SweepSummary& summary) {

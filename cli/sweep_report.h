@@ -14,8 +14,9 @@ inline constexpr const char* sweep_positional = "sweep";
 
 [[nodiscard]] Result<scenarios::Sweep> load_named_sweep(const Invocation& invocation);
 
-// --results, or the sweep's name in the working folder.
-[[nodiscard]] scenarios::ResultFiles result_files(const Invocation& invocation, const scenarios::Sweep& sweep);
+// --results, or the sweep's name in the working folder. Errors: a prefix that is a folder or a device, a file of the
+// sweep that is read, or that --output names.
+[[nodiscard]] Result<scenarios::ResultFiles> result_files(const Invocation& invocation, const scenarios::Sweep& sweep);
 
 [[nodiscard]] nlohmann::ordered_json sweep_json(const scenarios::Sweep& sweep, const scenarios::Shard& shard,
                                                 const scenarios::SweepSummary& summary);

@@ -122,6 +122,31 @@ TEST_CASE("sweep and merge refuse what they cannot do") {
   fails("merge tiny.json", 1, "no file of a shard");
 }
 
+TEST_CASE("The files of a sweep's results are written for nothing else") {
+  const Folder folder(2);
+  const auto fails = [&](const std::string& line, const std::string& part) {
+    const Outcome outcome = folder.stepcast(line);
+    CAPTURE(line, outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(contains(outcome.err, part));
+  };
+  fs::create_directory(folder.scratch.path() / "R");
+  for (const std::string ending : {".csv", ".jsonl", ".shard-0-of-2.jsonl"}) {
+    fails("sweep tiny.json --results R/two -o R/two" + ending,
+          "--output: R/two" + ending + " is a file of the results");
+    fails("merge tiny.json --results R/two -o ./R/two" + ending, "is a file of the results that begin with R/two");
+  }
+  fails("sweep tiny.json -o tiny.csv", "--output: tiny.csv is a file of the results");
+  fs::create_symlink("../tiny.json", folder.scratch.path() / "R" / "x.jsonl");
+  fails("sweep tiny.json --results R/x", "would overwrite tiny.json");
+  fails("sweep tiny.json --results R", "--results R: is a folder");
+  fails("sweep tiny.json --results R/", "is a folder");
+  fails("merge tiny.json --results R", "is a folder");
+  fails("sweep tiny.json --results /dev/full", "--results /dev/full: is a device");
+  CHECK(folder.text("tiny.json") == tiny(2));
+  CHECK_FALSE(fs::exists(folder.scratch.path() / "R" / "two.csv"));
+}
+
 constexpr const char* script =
     R"(ARGS="--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
   --group-query-attention --num-query-groups 8 --swiglu --disable-bias-linear --normalization RMSNorm
