@@ -67,6 +67,12 @@ Errors lacking(const Sweep& sweep, const ResultFiles& files, int shards) {
                                   fmt::format("the shard has {} of its {} points: run it again, it goes on from there",
                                               finished->points, shard.size(sweep.points)),
                                   file.string()));
+    } else if (const std::uintmax_t size = fs::file_size(file, code); !code && size != finished->bytes) {
+      errors.push_back(make_error(
+          ErrorCode::unreadable,
+          fmt::format("{} bytes stand behind the line of the last point: run the shard again, which cuts them off",
+                      size - finished->bytes),
+          file.string()));
     }
   }
   return errors;

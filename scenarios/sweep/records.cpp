@@ -133,8 +133,46 @@ void keep_best(Json record, std::vector<Json>& best) {
   if (best.size() > most_best) best.pop_back();
 }
 
-Error broken_line(const fs::path& file, std::int64_t line, const char* what) {
-  return make_error(ErrorCode::unreadable, what, fmt::format("{}:{}", file.string(), line));
+// What a line cannot say of a forecast; empty: it may be one. Null stands where a forecast has no number.
+std::string fault_of_forecast(const Sweep& sweep, const Json& record) {
+  const auto at_least = [&](const std::string& key, bool above_zero) -> std::string {
+    if (!record.contains(key)) return fmt::format("'{}' is missing", key);
+    const Json& value = record[key];
+    const bool wrong = above_zero ? !value.is_number() || value.get<double>() <= 0
+                                  : !value.is_null() && (!value.is_number() || value.get<double>() < 0);
+    if (!wrong) return {};
+    return fmt::format("{} is {}, expected a number {}", key, shown(value), above_zero ? "above 0" : "of 0 or more");
+  };
+  for (const std::string& key : result_columns(sweep)) {
+    const bool chosen = std::find(sweep.results.begin(), sweep.results.end(), key) != sweep.results.end();
+    if (chosen && key != "step_time_s" && key != "tokens_per_s") continue;
+    if (key == "fits") {
+      if (!record.value(key, Json()).is_boolean()) return "'fits' is neither true nor false";
+      continue;
+    }
+    const bool above_zero = key == "step_time_s" || key.starts_with("tokens_per_s") || key == "devices";
+    if (std::string why = at_least(key, above_zero); !why.empty()) return why;
+  }
+  return {};
+}
+
+std::string fault_of_line(const Sweep& sweep, std::int64_t point, const std::string& line) {
+  const Json record = Json::parse(line, nullptr, false);
+  if (!record.is_object()) return "not a line of results";
+  const std::vector<std::string> names = sweep.keys();
+  const std::vector<Json> values = sweep.values(point);
+  const Json found = record.value("values", Json());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!found.is_object() || !found.contains(names[i]) || found[names[i]].dump() != values[i].dump())
+      return fmt::format("the value of {} is not the point's, {}", names[i], shown(values[i]));
+  }
+  if (!record.contains("error")) return fault_of_forecast(sweep, record);
+  const Json& error = record["error"];
+  return error.is_object() && error.contains("kind") && error["kind"].is_string() ? "" : "the error has no kind";
+}
+
+Error broken_line(const fs::path& file, std::int64_t line, std::string what) {
+  return make_error(ErrorCode::unreadable, std::move(what), fmt::format("{}:{}", file.string(), line));
 }
 
 }  // namespace
@@ -181,6 +219,8 @@ Result<FinishedPoints> read_finished(const fs::path& file, const Sweep& sweep, c
     if (!line.starts_with(record_start(sweep, shard.point(finished.points))) || !line.ends_with('}')) {
       return broken_line(file, number, "not the line of the point that should stand here");
     }
+    if (std::string why = fault_of_line(sweep, shard.point(finished.points), line); !why.empty())
+      return broken_line(file, number, std::move(why));
     finished.points += 1;
     finished.bytes += line.size() + 1;
   }

@@ -35,7 +35,8 @@ struct FinishedPoints {
   std::int64_t points = 0;
   std::uintmax_t bytes = 0;  // of those lines; what stands behind is an unfinished line
 };
-// A file that is not there holds none. Errors: lines of another sweep, another version or another shard.
+// A file that is not there holds none. Errors: lines of another sweep, another version or another shard, and lines that
+// no forecast can have written.
 [[nodiscard]] Result<FinishedPoints> read_finished(const std::filesystem::path& file, const Sweep& sweep,
                                                    const Shard& shard);
 

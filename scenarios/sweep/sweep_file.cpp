@@ -34,7 +34,7 @@ class Reader {
   Result<Sweep> read() {
     JsonFields fields(document_, document_.root, "", errors_);
     sweep_.name = request_.file.stem().string();
-    fields.read("name", sweep_.name);
+    read_name(fields);
     for (const char* key : {"description", "schema"}) fields.text(key);
     read_scenario(fields);
     fields.read("ignore_memory", sweep_.ignore_memory);
@@ -56,6 +56,20 @@ class Reader {
  private:
   void fail(const std::string& pointer, std::string message) {
     errors_.push_back(make_error(ErrorCode::invalid, std::move(message), document_.where(pointer)));
+  }
+
+  // The results' files are named after it.
+  void read_name(JsonFields& fields) {
+    const std::size_t before = errors_.size();
+    fields.read("name", sweep_.name);
+    if (errors_.size() != before || fields.find("name") == nullptr) return;
+    constexpr std::size_t longest_name = 200;  // with its endings below the 255 bytes of a file's name
+    const std::string& name = sweep_.name;
+    const bool plain = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == '/'; });
+    if (plain && !name.empty() && name.size() <= longest_name && name.front() != '.' && name.front() != '-') return;
+    fail("/name", fmt::format("found {}; a plain file name is expected, as the results take it: 1 to {} bytes, no '/' "
+                              "and no control character, not beginning with '.' or '-'",
+                              shown(Json(name)), longest_name));
   }
 
   void read_scenario(JsonFields& fields) {

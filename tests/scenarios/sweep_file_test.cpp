@@ -116,6 +116,13 @@ TEST_CASE("faults of a sweep file are named with their place") {
   has(error_of(R"({"scenario": "olmoe-1b-7b-h100-8", "vary": []})"), "no key is varied");
   has(error_of(R"({"scenario": "olmoe-1b-7b-h100-8", "varry": [{"seed": [1]}], "vary": [{"seed": [1]}]})"),
       "did you mean 'vary'?");
+  for (const char* name : {"../evil", "", "a/b", ".hidden", "-flag", "a\\nb"}) {
+    const std::string text = error_of(R"({"name": ")" + std::string(name) +
+                                      R"(", "scenario": "olmoe-1b-7b-h100-8", "vary": [{"seed": [1]}]})");
+    has(text, "sweep.json:1");
+    has(text, "/name");
+    has(text, "a plain file name is expected");
+  }
   has(error_of(with("[3]")), "/vary/0");
   has(error_of(with("[{}]")), "/vary/0");
   has(error_of(with(R"([{"seed": []}])")), "/vary/0/seed");

@@ -173,6 +173,37 @@ TEST_CASE("merge says what is missing") {
   CHECK(fails(merged.errors(), "3, 4 shards"));
 }
 
+TEST_CASE("lines that no forecast can have written are named") {
+  const Bench bench("edited");
+  const auto files = bench.options("x").files;
+  for (const int i : {0, 1}) bench.run(bench.options("x", Shard{i, 2, {}}));
+  const fs::path second = files.shard(Shard{1, 2, {}});
+  const std::string good = content(second);
+  const auto refused = [&](const std::string& lines, const std::string& part) {
+    std::ofstream(second, std::ios::binary | std::ios::trunc) << lines;
+    const auto merged = merge_shards(bench.sweep, files, 0);
+    REQUIRE(!merged.ok());
+    INFO(shown(merged.errors()));
+    CHECK(fails(merged.errors(), part));
+  };
+  const auto edited = [&](const std::string& key, const std::string& value) {
+    std::string lines = good;
+    const auto at = lines.find(key + "\":") + key.size() + 2;
+    return lines.replace(at, lines.find_first_of(",}", at) - at, value);
+  };
+  refused(edited("step_time_s", "-5"), "x.shard-1-of-2.jsonl:1: step_time_s is -5, expected a number above 0");
+  refused(edited("tokens_per_s", "0"), "tokens_per_s is 0");
+  refused(edited("tokens_per_s_per_device", "null"), "tokens_per_s_per_device is null");
+  refused(edited("mfu", "-0.1"), "mfu is -0.1, expected a number of 0 or more");
+  refused(edited("step_time_s", "1e999"), ":1: not a line of results");
+  refused(edited("fits", "3"), "'fits' is neither true nor false");
+  refused(edited("seed", "7"), "the value of seed is not the point's");
+  refused(good + std::string(3, '\0'), "3 bytes stand behind the line of the last point");
+  refused(good + std::string(3, '\0') + "\n", ":7: more lines than the shard has points");
+  std::ofstream(second, std::ios::binary | std::ios::trunc) << good;
+  CHECK(merge_shards(bench.sweep, files, 0).ok());
+}
+
 TEST_CASE("results of another sweep are left alone") {
   const Bench bench("own");
   const auto options = bench.options("r");
