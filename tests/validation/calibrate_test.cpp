@@ -177,23 +177,33 @@ TEST_CASE("intervals of forecasts cover, and grow with what the fit has not seen
 TEST_CASE("a table of constants is read strictly") {
   const std::pair<std::string, const char*> cases[] = {
       {constant("a", "nic.rate", 0.1), "begins with none of"},
-      {constant("a", "device.x", 0.1) + "," + constant("a", "device.y", 0.1), "stands twice"},
-      {constant("a", "device.x", 0.1, R"(, "prior": 9)"), "outside its bounds"},
-      {constant("a", "device.x", 0.1, R"(, "form": "share")"), "prior"},
-      {constant("a", "device.x", 0.1, R"(, "devices": ["h100"])"), "device"},
-      {constant("a", "device.x", -1), "sigma"},
+      {constant("a", "device.membound.efficiency", 0.1) + "," + constant("a", "device.membound.efficiency", 0.1),
+       "stands twice"},
+      {constant("a", "device.membound.efficiency", 0.1, R"(, "prior": 9)"), "outside its bounds"},
+      {constant("a", "device.membound.efficiency", 0.1, R"(, "form": "share")"), "prior"},
+      {constant("a", "device.membound.efficiency", 0.1, R"(, "devices": ["h100"])"), "device"},
+      {constant("a", "device.membound.efficiency", -1), "sigma"},
+      {constant("a", "software.kernel_gaps_us", 0.1),
+       "no constant of any software profile; did you mean 'software.kernel_"},
+      {constant("a", "cluster.nic_eficiency", 0.1), "of a cluster; did you mean 'cluster.nic_efficiency'?"},
+      {constant("a", "device.nosuch*", 0.1), "no constant of any device"},
+      {constant("a", "device.membound.efficiency", 0.1, R"(, "device": ["h1000"])"), "did you mean 'h100'?"},
+      {constant("a", "device.membound.efficiency", 0.1, R"(, "software": ["fsdpp"])"), "no software profile"},
+      {constant("a", "device.membound.efficiency", 0.1, R"(, "device": [])"), "the list is empty"},
+      {R"({"name": "a", "keys": [], "sigma": 0.1, "meaning": "m", "source": "s"})", "the list is empty"},
       {"", "no constant"}};
   for (const auto& [text, why] : cases) {
     CAPTURE(text);
     const Table table(text);
-    const auto read = read_constants(table.file());
+    const auto read = read_constants(table.file(), root);
     REQUIRE_FALSE(read.ok());
     CHECK(read.errors().front().message.find(why) != std::string::npos);
+    CHECK(read.errors().front().where.starts_with(table.file().string() + ":1"));
   }
 }
 
 TEST_CASE("the product's table holds few constants, each known to the catalogues") {
-  const auto constants = read_constants(default_constants(root));
+  const auto constants = read_constants(default_constants(root), root);
   REQUIRE(constants.ok());
   int moe = 0, dense = 0;
   for (const auto& c : *constants) {

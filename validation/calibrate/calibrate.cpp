@@ -117,8 +117,8 @@ Calibration summary_of(const Evaluator& evaluator, const Fit& fit, const std::st
 }
 
 Result<Calibration> calibrate(Observations fitted, Observations targets, const CalibrateOptions& options) {
-  const auto constants =
-      read_constants(options.constants.empty() ? default_constants(options.catalog_root) : options.constants);
+  const auto constants = read_constants(
+      options.constants.empty() ? default_constants(options.catalog_root) : options.constants, options.catalog_root);
   if (!constants) return constants.errors();
   if (fitted.rows.empty()) {
     return make_error(
@@ -134,6 +134,9 @@ Result<Calibration> calibrate(Observations fitted, Observations targets, const C
   Calibration c = summary_of(evaluator, fit, options.name);
   c.refused.insert(c.refused.begin(), fitted.refused.begin(), fitted.refused.end());
   c.warnings.insert(c.warnings.begin(), fitted.warnings.begin(), fitted.warnings.end());
+  if (!evaluator.cancelled() &&
+      std::none_of(c.values.begin(), c.values.end(), [](const auto& v) { return v.rows > 0; }))
+    c.warnings.push_back("no row feels any constant of the table: nothing was fitted");
   if (c.rows.empty() && !evaluator.cancelled()) {
     return make_error(ErrorCode::invalid, "no row has a forecast; the first: " + c.refused.front().why, "calibrate");
   }

@@ -8,14 +8,25 @@
 
 #include "sim/base/json_fields.h"
 #include "sim/base/json_reader.h"
+#include "validation/calibrate/constant_names.h"
 
 namespace stepcast::validation {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Lists that name something: an empty one would stand for all, or for nothing.
+void refuse_empty_lists(JsonFields& fields) {
+  for (const char* key : {"keys", "device", "software"}) {
+    const Json* list = fields.find(key);
+    if (list != nullptr && list->is_array() && list->empty())
+      fields.fail(key, fmt::format("the list is empty: name at least one{}",
+                                   key == std::string_view("keys") ? " key" : ", or leave it out for all"));
+  }
+}
+
 CalibrationConstant read_one(const JsonDocument& document, const Json& element, const std::string& pointer,
-                             Errors& errors) {
+                             const ConstantNames& names, Errors& errors) {
   CalibrationConstant c;
   JsonFields fields(document, element, pointer, errors);
   if (auto text = fields.required_text("name")) c.name = std::move(*text);
@@ -53,7 +64,12 @@ CalibrationConstant read_one(const JsonDocument& document, const Json& element, 
   }
   if (!read.empty()) c.target = std::move(read.front());
   c.target.times.reset();
+  refuse_empty_lists(fields);
   fields.refuse_unknown();
+  if (!inner.empty()) return c;
+  for (UnknownName& unknown : unknown_names(names, c.target))
+    errors.push_back(
+        make_error(ErrorCode::invalid, std::move(unknown.message), document.where(pointer + unknown.member)));
   return c;
 }
 
@@ -73,9 +89,12 @@ scenarios::Adjustment CalibrationConstant::adjustment(double value) const {
   return a;
 }
 
-Result<std::vector<CalibrationConstant>> read_constants(const std::filesystem::path& file) {
+Result<std::vector<CalibrationConstant>> read_constants(const std::filesystem::path& file,
+                                                        const std::filesystem::path& catalog_root) {
   const auto document = read_json_file(file);
   if (!document) return document.errors();
+  const auto known = constant_names(catalog_root);
+  if (!known) return known.errors();
   Errors errors;
   JsonFields root(*document, document->root, "", errors);
   std::vector<CalibrationConstant> constants;
@@ -83,7 +102,7 @@ Result<std::vector<CalibrationConstant>> read_constants(const std::filesystem::p
   root.find("description");
   std::set<std::string> names;
   root.list("constants", [&](const Json& element, const std::string& pointer) {
-    constants.push_back(read_one(*document, element, pointer, errors));
+    constants.push_back(read_one(*document, element, pointer, *known, errors));
     if (!names.insert(constants.back().name).second) {
       errors.push_back(make_error(ErrorCode::invalid, fmt::format("the name '{}' stands twice", constants.back().name),
                                   document->where(pointer)));

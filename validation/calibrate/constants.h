@@ -37,8 +37,10 @@ struct CalibrationConstant {
   [[nodiscard]] scenarios::Adjustment adjustment(double value) const;
 };
 
-// Errors: unreadable, an unknown or missing key, a name that stands twice, a prior out of its bounds.
-[[nodiscard]] Result<std::vector<CalibrationConstant>> read_constants(const std::filesystem::path& file);
+// Errors: unreadable, an unknown or missing key, a name that stands twice, a prior out of its bounds, and what the
+// catalogues of `catalog_root` do not know: a device, a software profile, a key of them.
+[[nodiscard]] Result<std::vector<CalibrationConstant>> read_constants(const std::filesystem::path& file,
+                                                                      const std::filesystem::path& catalog_root);
 [[nodiscard]] std::filesystem::path default_constants(const std::filesystem::path& catalog_root);
 
 // The inline calibration block of a scenario at these values.

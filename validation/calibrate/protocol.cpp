@@ -222,8 +222,8 @@ void small_to_large(const Splits& splits, Protocol& p, const std::vector<Calibra
 }  // namespace
 
 Result<Protocol> run_protocol(Observations rows, const CalibrateOptions& options) {
-  const auto constants =
-      read_constants(options.constants.empty() ? default_constants(options.catalog_root) : options.constants);
+  const auto constants = read_constants(
+      options.constants.empty() ? default_constants(options.catalog_root) : options.constants, options.catalog_root);
   if (!constants) return constants.errors();
   if (rows.rows.empty()) return make_error(ErrorCode::invalid, "no row to score", "protocol");
   weigh_families(rows.rows, options.family_rows);
