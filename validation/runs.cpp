@@ -135,6 +135,16 @@ constexpr std::array<Likely, 5> most_likely{{
     {"tokens_per_s_per_device", 1e7, "tokens of one device are meant; of the whole job?"},
 }};
 
+// Zero here is a hole in a table: an empty cell is unknown.
+constexpr std::array<const char*, 5> above_zero = {"tokens_per_s_per_device", "model_tflops_per_device", "mfu_percent",
+                                                   "hfu_percent", "peak_memory_gb"};
+
+// "; a factor near 1,000 ..." where two figures of one quantity are that far apart.
+const char* unit_slip(double ratio) {
+  const double power = std::abs(std::log10(ratio));
+  return power > 2.85 && power < 3.15 ? ": a factor near 1,000, so units are mixed (milliseconds?)" : "";
+}
+
 // What stands beside the digits of a text that is no number.
 std::string slip_in(const std::string& text) {
   if (text.find(',') != std::string::npos || text.find(' ') != std::string::npos ||
@@ -158,6 +168,15 @@ std::string implausible(const MeasuredRun& run) {
     if (least == 1 && (*value != std::floor(*value) || *value > 1e9))
       return fmt::format("{} is {}, expected a whole number", column, text);
   }
+  for (const char* column : above_zero) {
+    if (run.number(column) == 0.0) return fmt::format("{} is 0, expected a number above 0 (or an empty cell)", column);
+  }
+  std::string kind = run.text("kind");
+  std::transform(kind.begin(), kind.end(), kind.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (!kind.empty() && kind != "moe" && kind != "dense")
+    return fmt::format("kind is '{}', allowed: moe, dense{}", run.text("kind").substr(0, 40),
+                       suggestion(kind, {"moe", "dense"}));
   const double step = run.step_time_s();
   if (!run.has("step_time_s")) return "no step_time_s: nothing to compare with";
   if (step <= 0) return fmt::format("step_time_s is {}, expected seconds above 0", run.text("step_time_s"));
@@ -169,8 +188,10 @@ std::string implausible(const MeasuredRun& run) {
       return fmt::format("{} is {}, above {}: {}", column, run.text(column), most, hint);
   }
   for (const char* column : {"mfu_percent", "hfu_percent"}) {
-    if (run.number(column).value_or(0) > 100)
-      return fmt::format("{} is {}: above 100 % is impossible", column, run.text(column));
+    const double share = run.number(column).value_or(0);
+    if (share >= 100)
+      return fmt::format("{} is {}: {} 100 % is impossible", column, run.text(column),
+                         share > 100 ? "above" : "a full");
   }
   if (run.has("tp") && run.has("pp") && run.has("dp")) {
     const double ranks = *run.number("tp") * *run.number("pp") * run.number("cp").value_or(1) * *run.number("dp");
@@ -186,11 +207,23 @@ std::string implausible(const MeasuredRun& run) {
     if (std::abs(derived / *rate - 1) > 0.15) {
       return fmt::format(
           "global_batch x sequence_length / (step_time_s x devices) = {:.4g} tokens/s a device, but "
-          "tokens_per_s_per_device says {}",
-          derived, run.text("tokens_per_s_per_device"));
+          "tokens_per_s_per_device says {}{}",
+          derived, run.text("tokens_per_s_per_device"), unit_slip(derived / *rate));
     }
   }
   return {};
+}
+
+// The nearest column, or the one whose name begins the found one ("vocabulary").
+std::string nearest_column(const std::string& found) {
+  std::vector<std::string> known(other_columns.begin(), other_columns.end());
+  for (const auto& [column, least] : number_columns) known.push_back(column);
+  if (std::string near = suggestion(found, known); !near.empty()) return near;
+  for (const std::string& column : known) {
+    const bool begins = found.size() > 2 && (found.starts_with(column) || column.starts_with(found));
+    if (begins && column.size() > 2) return "; did you mean '" + column + "'?";
+  }
+  return "";
 }
 
 }  // namespace
@@ -212,12 +245,24 @@ int MeasuredRun::integer(std::string_view column, int otherwise) const {
   return value ? static_cast<int>(*value) : otherwise;
 }
 
+std::vector<std::string> RunsFile::ids() const {
+  std::vector<std::string> all;
+  for (const MeasuredRun& run : runs) all.push_back(run.id);
+  for (const Refusal& refusal : refused) all.push_back(refusal.id);
+  return all;
+}
+
 double MeasuredRun::step_time_s() const { return number("step_time_s").value_or(0); }
 
 Result<RunsFile> parse_runs(std::string_view text, const std::string& file_name) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   if (text.find('\0') != std::string_view::npos)
     return make_error(ErrorCode::unreadable, "binary content, expected a CSV file", file_name);
+  if (text.find('\r') != std::string_view::npos && text.find('\n') == std::string_view::npos)
+    return make_error(ErrorCode::unreadable,
+                      "lines end with a carriage return alone (classic Mac OS), expected line feeds, with a carriage "
+                      "return before them or without",
+                      file_name + ":1");
   const std::vector<CsvRow> rows = split_csv(text);
   if (rows.empty()) return make_error(ErrorCode::unreadable, "empty, expected a CSV file with a header", file_name);
   std::vector<std::string> header;
@@ -250,7 +295,7 @@ Result<RunsFile> parse_runs(std::string_view text, const std::string& file_name)
   out.file = file_name;
   for (const std::string& name : header) {
     if (!number_columns.contains(name) && !other_columns.contains(name))
-      out.warnings.push_back(fmt::format("column '{}' is not known and not read", name));
+      out.warnings.push_back(fmt::format("column '{}' is not known and not read{}", name, nearest_column(name)));
   }
   std::set<std::string> seen;
   for (std::size_t i = 1; i < rows.size(); ++i) {

@@ -41,6 +41,9 @@ struct RunsFile {
   std::vector<MeasuredRun> runs;
   std::vector<Refusal> refused;
   std::vector<std::string> warnings;  // unknown columns
+
+  // Of all rows, the refused ones too.
+  [[nodiscard]] std::vector<std::string> ids() const;
 };
 
 // Errors: a file that cannot be read, that is empty, or whose header lacks id, model, device, devices or step_time_s.

@@ -15,6 +15,7 @@
 #include "scenarios/forecast.h"
 #include "scenarios/scenario.h"
 #include "validation/mapping.h"
+#include "validation/rates.h"
 
 namespace stepcast::validation {
 namespace {
@@ -107,6 +108,10 @@ Outcome run_row(const MeasuredRun& run, const ValidateOptions& options) {
   if (!mapped) return refuse(mapped.errors());
   auto forecast = forecast_row(*mapped, run.id, {}, options);
   if (!forecast) return refuse(forecast.errors());
+  if (std::string why = mixed_units(run, forecast->scenario.spec); !why.empty()) {
+    out.refusal = Refusal{run.id, run.line, std::move(why)};
+    return out;
+  }
   RowResult row;
   row.assumed = mapped->assumed;
   for (const std::string& set : options.sets) row.assumed.push_back("set for every row: " + set);
@@ -231,6 +236,7 @@ double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
 
 Validation validate(const RunsFile& runs, const ValidateOptions& options) {
   Validation v;
+  v.warnings = runs.warnings;
   const std::set<std::string> wanted(options.only.begin(), options.only.end());
   for (const Refusal& r : runs.refused) {
     if (wanted.empty() || r.id.empty() || wanted.contains(r.id)) v.refused.push_back(r);

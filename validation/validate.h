@@ -37,6 +37,7 @@ struct ErrorStats {
 struct Validation {
   std::vector<RowResult> rows;
   std::vector<Refusal> refused;
+  std::vector<std::string> warnings;  // what the file has and nobody reads
   ErrorStats all;
   std::map<std::string, ErrorStats> by_family, by_device, by_kind, by_software;
   // Kendall's tau of predicted against measured order, by sweep of five or more different layouts; repeats of a layout

@@ -51,6 +51,7 @@ nlohmann::ordered_json to_json(const Validation& v) {
   return {{"schema", "stepcast.validation/1"},
           {"rows", rows},
           {"refused", refused},
+          {"warnings", v.warnings},
           {"summary",
            {{"all", json_of(v.all)},
             {"by_family", json_of(v.by_family)},
@@ -95,6 +96,8 @@ std::string to_table(const Validation& v, bool every_row) {
     for (const Refusal& r : v.refused)
       out += fmt::format("  {:<22} line {:>5}: {}\n", r.id.substr(0, 22), r.line, r.why);
   }
+  for (std::size_t i = 0; i < v.warnings.size(); ++i)
+    out += fmt::format("{}  {}\n", i == 0 ? "\nWarnings\n" : "", v.warnings[i]);
   return out;
 }
 

@@ -61,6 +61,10 @@ TEST_CASE("damaged rows are refused with line and reason, the rest is kept") {
   CHECK(refusal("a,m,h100,8,4096,8,1,,999999,").find("tokens/s a device") != std::string::npos);
   CHECK(refusal("a,m,h100,8,4096,8,1").find("fields where the header has") != std::string::npos);
   CHECK(refusal(",m,h100,8,4096,8,1,,,") == "no id");
+  CHECK(refusal("a,m,h100,8,4096,8,1,100,,").find("a full 100 %") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,1,0,,") == "mfu_percent is 0, expected a number above 0 (or an empty cell)");
+  CHECK(refusal("a,m,h100,8,4096,8,1,,0,").find("tokens_per_s_per_device is 0") != std::string::npos);
+  CHECK(refusal("a,m,h100,8,4096,8,1000,,4096,").find("a factor near 1,000, so units are mixed") != std::string::npos);
 }
 
 TEST_CASE("every kind of damage is refused by itself") {
@@ -107,6 +111,27 @@ TEST_CASE("every kind of damage is refused by itself") {
     CHECK(file->refused.front().line == 3);
     CHECK(file->refused.front().why.find(why) != std::string::npos);
   }
+}
+
+TEST_CASE("a column that nobody reads is named with the nearest one") {
+  const auto file = parse_runs(
+      "id,model,device,devices,step_time_s,vocabulary,sequence_lenght,colour,kind\n"
+      "a,m,h100,8,1,51200,4096,red,MoE\nb,m,h100,8,1,51200,4096,red,foo\n",
+      "x.csv");
+  REQUIRE(file.ok());
+  REQUIRE(file->warnings.size() == 3);
+  CHECK(file->warnings[0] == "column 'vocabulary' is not known and not read; did you mean 'vocab'?");
+  CHECK(file->warnings[1] == "column 'sequence_lenght' is not known and not read; did you mean 'sequence_length'?");
+  CHECK(file->warnings[2] == "column 'colour' is not known and not read");
+  REQUIRE(file->refused.size() == 1);
+  CHECK(file->refused.front().why.starts_with("kind is 'foo', allowed: moe, dense"));
+}
+
+TEST_CASE("line ends of carriage returns alone are named") {
+  const auto file = parse_runs("id,model,device,devices,step_time_s\ra,m,h100,8,2\rb,m,h100,8,2\r", "x.csv");
+  REQUIRE_FALSE(file.ok());
+  REQUIRE(file.errors().size() == 1);
+  CHECK(file.errors().front().message.find("carriage return alone") != std::string::npos);
 }
 
 TEST_CASE("other separators than commas are named") {

@@ -45,6 +45,34 @@ TEST_CASE("Kendall's tau counts agreeing pairs") {
   CHECK(kendall_tau({1, 2, 3}, {1, 3, 2}) == Approx(1.0 / 3));
 }
 
+TEST_CASE("a step time that contradicts the row's FLOP rates by a unit is refused") {
+  const std::string columns =
+      "id,kind,model,device,devices,precision,sequence_length,global_batch,micro_batch,tp,pp,sharding,recompute,"
+      "software,model_tflops_per_device,mfu_percent,vocabulary,step_time_s\n";
+  const std::string layout = ",dense,Llama3-8B,h100,8,bf16,8192,16,1,1,1,zero3,full,torchtitan-2025,";
+  // 16 sequences of 8192 tokens at about 52 GFLOP a token are some 425 TFLOP/s a device in 2 s.
+  const auto file = parse_runs(columns + "good" + layout + "425,43,,2.0\nms" + layout + "425,,,2000\nms2" + layout +
+                                   ",43,,2000\nshare" + layout + ",0.43,,2.0\ngiga" + layout + "0.425,,,2.0\n",
+                               "runs.csv");
+  REQUIRE(file.ok());
+  ValidateOptions options;
+  options.catalog_root = root;
+  options.ranges = false;
+  const Validation v = validate(*file, options);
+  REQUIRE(v.rows.size() == 1);
+  CHECK(v.rows.front().id == "good");
+  REQUIRE(v.refused.size() == 4);
+  CHECK(v.refused[0].line == 3);
+  for (const std::size_t i : {0, 1, 3}) {
+    CAPTURE(v.refused[i].why);
+    CHECK(v.refused[i].why.find("a factor near 1,000, so units are mixed") != std::string::npos);
+  }
+  CHECK(v.refused[2].why.find("mfu_percent says 0.43: a fraction where percent is meant?") != std::string::npos);
+  REQUIRE(v.warnings.size() == 1);
+  CHECK(to_json(v)["warnings"].size() == 1);
+  CHECK(to_table(v, false).find("Warnings\n  column 'vocabulary'") != std::string::npos);
+}
+
 TEST_CASE("a row is forecast, its assumptions named, and open fields give a range") {
   const Validation v = run("a,f,dense,Llama3-8B,h100,8,bf16,8192,16,,1,1,1,,zero3,,torchtitan-2025,2.0\n", true);
   REQUIRE(v.rows.size() == 1);

@@ -8,6 +8,7 @@
 
 #include "scenarios/scenario.h"
 #include "scenarios/step_time.h"
+#include "validation/rates.h"
 
 namespace stepcast::validation {
 namespace {
@@ -102,6 +103,10 @@ Observations observe_runs(const RunsFile& runs, const std::filesystem::path& roo
     const auto loaded = scenarios::load_scenario(request_for(mapped->scenario, {}, run.id, {}, root));
     if (!loaded) {
       out.refused.push_back({run.id, run.line, first_words(loaded.errors())});
+      continue;
+    }
+    if (std::string why = mixed_units(run, loaded->spec); !why.empty()) {
+      out.refused.push_back({run.id, run.line, std::move(why)});
       continue;
     }
     settle_recompute(*mapped, run.id, root);
