@@ -1,4 +1,5 @@
 // stepcast calibrate: fits few constants to a user's own runs and extrapolates with intervals.
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -12,6 +13,7 @@
 #include "cli/output_file.h"
 #include "cli/render.h"
 #include "cli/report_file.h"
+#include "cli/written_files.h"
 #include "validation/calibrate/calibrate.h"
 #include "validation/calibrate/calibrate_page.h"
 #include "validation/calibrate/component_rows.h"
@@ -53,13 +55,29 @@ void append(validation::Observations& all, validation::Observations more) {
   std::move(more.warnings.begin(), more.warnings.end(), std::back_inserter(all.warnings));
 }
 
+// A file that is named twice would count twice.
+Status refuse_repeated(const std::vector<std::string>& files) {
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    const auto first = std::find_if(files.begin(), file, [&](const std::string& f) { return same_file(f, *file); });
+    if (first == file) continue;
+    return make_error(ErrorCode::usage,
+                      *first == *file
+                          ? "the file is given twice: its rows would count twice"
+                          : fmt::format("is the file {}, which is given too: its rows would count twice", *first),
+                      *file);
+  }
+  return Unit{};
+}
+
 // Rows of several files; ids may repeat between files, not within one.
 Result<validation::Observations> read_rows(const std::vector<std::string>& files, const std::vector<std::string>& only,
-                                           const Invocation& invocation) {
+                                           const Invocation& invocation, std::vector<std::string>& ids) {
   validation::Observations all;
+  if (auto status = refuse_repeated(files); !status) return status.errors();
   for (const std::string& file : files) {
     const auto runs = validation::read_runs(file);
     if (!runs) return runs.errors();
+    for (std::string& id : runs->ids()) ids.push_back(std::move(id));
     append(all, validation::observe_runs(*runs, invocation.globals.catalog_root, only, interrupted));
     for (const std::string& w : runs->warnings) all.warnings.push_back(file + ": " + w);
   }
@@ -74,7 +92,13 @@ Result<validation::Observations> read_set(const std::vector<std::string>& files,
     if (!ids) return ids.errors();
     only = std::move(*ids);
   }
-  return read_rows(files, only, invocation);
+  std::vector<std::string> ids;
+  auto rows = read_rows(files, only, invocation, ids);
+  if (!rows || only.empty() || interrupted()) return rows;
+  auto unknown = unknown_ids(only, ids, invocation.arguments.text(only_flag), only_flag);
+  if (!unknown) return unknown.errors();
+  std::move(unknown->begin(), unknown->end(), std::back_inserter(rows->warnings));
+  return rows;
 }
 
 Status add_nccl(const Invocation& invocation, validation::Observations& all) {
@@ -170,6 +194,9 @@ Result<Output> run(const Invocation& invocation) {
   if (!report) return report.errors();
   const auto profile_file = OutputFile::open(arguments.text("profile-output"));
   if (!profile_file) return profile_file.errors();
+  for (const char* option : {"nccl", "kernels", "megatron-log", "predict"}) {
+    if (auto status = refuse_repeated(arguments.list(option)); !status) return status.errors();
+  }
   auto fitted = read_set(files, "only", invocation);
   if (!fitted) return fitted.errors();
   if (auto status = add_components(invocation, *fitted); !status) return status.errors();
@@ -177,6 +204,7 @@ Result<Output> run(const Invocation& invocation) {
   if (interrupted()) return make_error(ErrorCode::infeasible, "interrupted before anything was fitted", "calibrate");
   auto targets = read_set(arguments.list("predict"), "predict-only", invocation);
   if (!targets) return targets.errors();
+  std::move(targets->warnings.begin(), targets->warnings.end(), std::back_inserter(fitted->warnings));
 
   auto result = validation::calibrate(std::move(*fitted), std::move(*targets), options);
   if (!result) return result.errors();

@@ -11,4 +11,9 @@ namespace stepcast::cli {
 // One id a line; empty lines and lines that begin with # are skipped. Errors name the flag and the file.
 [[nodiscard]] Result<std::vector<std::string>> read_ids(const std::string& file, const std::string& flag);
 
+// Warnings that name ids which are not among `known`, with the nearest that is. Error: none of `ids` is known.
+[[nodiscard]] Result<std::vector<std::string>> unknown_ids(const std::vector<std::string>& ids,
+                                                           const std::vector<std::string>& known,
+                                                           const std::string& file, const std::string& flag);
+
 }  // namespace stepcast::cli

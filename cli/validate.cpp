@@ -85,11 +85,16 @@ Result<Output> run(const Invocation& invocation) {
   }
   const auto report = ReportFile::open(invocation);
   if (!report) return report.errors();
-  const auto runs = validation::read_runs(files.front());
+  auto runs = validation::read_runs(files.front());
   if (!runs) return runs.errors();
+  if (!options.only.empty()) {
+    const auto unknown = unknown_ids(options.only, runs->ids(), arguments.text("only"), "only");
+    if (!unknown) return unknown.errors();
+    runs->warnings.insert(runs->warnings.end(), unknown->begin(), unknown->end());
+  }
+  for (const std::string& warning : runs->warnings) invocation.progress.note("warning: " + warning);
   if (arguments.flag("protocol")) return run_protocol(invocation, *runs, options.only);
   const auto result = validation::validate(*runs, options);
-  for (const std::string& warning : runs->warnings) invocation.progress.note("warning: " + warning);
   if (result.rows.empty() && !result.interrupted) {
     if (result.refused.empty())
       return make_error(ErrorCode::invalid, "the file holds no row that was asked for", files.front());

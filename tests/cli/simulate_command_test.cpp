@@ -167,6 +167,38 @@ TEST_CASE("Where every measured row is refused, the message names the line") {
   CHECK(contains(outcome.err, "runs.csv:2: every row is refused; the first: step_time_s is -1"));
 }
 
+TEST_CASE("Ids that no row has and files that are given twice are named") {
+  const ScratchFolder scratch;
+  std::ofstream(scratch.path() / "runs.csv")
+      << "id,kind,model,device,devices,precision,sequence_length,global_batch,micro_batch,tp,pp,recompute,step_time_s\n"
+         "run-a,dense,llama-3-8b,h100,8,bf16,8192,16,1,8,1,none,2\n";
+  std::ofstream(scratch.path() / "ids.txt") << "run-a\nrun-b\n";
+  std::ofstream(scratch.path() / "none.txt") << "\xef\xbb\xbfrun-c\n";
+  Setting setting;
+  setting.folder = scratch.path();
+  const Outcome some = run(words("validate runs.csv --no-ranges --only ids.txt --format json"), setting);
+  CAPTURE(some.err);
+  REQUIRE(some.exit_code == 0);
+  const std::string said = "--only ids.txt: no row has the id 'run-b'; did you mean 'run-a'?";
+  CHECK(contains(some.err, "warning: " + said));
+  CHECK(nlohmann::json::parse(some.out)["warnings"] == std::vector<std::string>{said});
+  for (const char* line : {"validate runs.csv --only none.txt", "calibrate runs.csv --only none.txt",
+                           "calibrate runs.csv --predict runs.csv --predict-only none.txt"}) {
+    const Outcome none = run(words(line), setting);
+    CAPTURE(line, none.err);
+    CHECK(none.exit_code == 1);
+    CHECK(contains(none.err, "none.txt: no row has any of its 1 ids; the first is 'run-c'"));
+  }
+  for (const char* line : {"calibrate runs.csv runs.csv", "calibrate runs.csv --fit ./runs.csv",
+                           "calibrate runs.csv --predict runs.csv --predict runs.csv"}) {
+    const Outcome twice = run(words(line), setting);
+    CAPTURE(line, twice.err);
+    CHECK(twice.exit_code == 2);
+    CHECK(contains(twice.err, "runs.csv: "));
+    CHECK(contains(twice.err, "its rows would count twice"));
+  }
+}
+
 TEST_CASE("A trace is written, its size stated first") {
   const ScratchFolder scratch;
   Setting here;
