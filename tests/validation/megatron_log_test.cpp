@@ -124,6 +124,11 @@ TEST_CASE("files that are no training log fail with one reason") {
       {std::string("iteration\0 1/ 2", 15), "binary"},
       {step(1, "nan") + step(2, "-1"), "every step line is damaged"},
       {"iteration 1/ 100 | lm loss: 3.0 |\n", "no line with a step time"},
+      {step(1, "9000.0") + step(2, "-5") + step(3, "nan") + step(4, "0") + step(5, "1e308"),
+       "no usable iteration is left after warm-up and batch ramp-up: 1 of 1 are warm-up; dropped: line 2: the step "
+       "time "
+       "is -0.005 s, expected a time above 0; line 3: the step time is 'nan', not a number; line 4: "},
+      {step(1, "9000.0"), "no usable iteration"},
       {"{\"iteration\": 1}", "no line with a step time"},
       {"id,model,step_time_s\na,b,1\n", "no line with a step time"},
       {"elapsed time per iteration (ms): 5400.0\n", "no line with a step time"},

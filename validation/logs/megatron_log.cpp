@@ -64,12 +64,22 @@ class Reader {
       return make_error(ErrorCode::unreadable, why, log_.file);
     }
     settle();
-    if (log_.counted == 0)
-      return make_error(ErrorCode::invalid, "no steady step is left after warm-up and batch ramp-up", log_.file);
+    if (log_.counted == 0) return nothing_steady();
     return std::move(log_);
   }
 
  private:
+  [[nodiscard]] Error nothing_steady() const {
+    std::string why = fmt::format("no usable iteration is left after warm-up and batch ramp-up: {} of {} are warm-up",
+                                  log_.warm_up, log_.steps.size());
+    if (log_.other_batch > 0) why += fmt::format(", {} are at another batch than the last", log_.other_batch);
+    constexpr std::size_t most_named = 5;
+    for (std::size_t i = 0; i < std::min(most_named, log_.damaged.size()); ++i)
+      why += fmt::format("{} line {}: {}", i == 0 ? "; dropped:" : ";", log_.damaged[i].line, log_.damaged[i].why);
+    if (log_.damaged.size() > most_named) why += fmt::format("; and {} more", log_.damaged.size() - most_named);
+    return make_error(ErrorCode::invalid, std::move(why), log_.file);
+  }
+
   void line(const std::string& text, int number) {
     const auto starts = iteration_starts(text);
     if (starts.size() > 1) {
@@ -225,8 +235,7 @@ class Reader {
       const bool restart = i > 0 && steps[i].iteration > 0 && steps[i].iteration <= steps[i - 1].iteration;
       const long long interval = i + 1 < steps.size() ? steps[i + 1].iteration - steps[i].iteration : 1;
       // The first line of a run holds the first step, which compiles and allocates.
-      const bool first =
-          steps.size() > 2 && (restart || (i == 0 && steps[i].iteration > 0 && steps[i].iteration <= interval));
+      const bool first = restart || (i == 0 && steps[i].iteration > 0 && steps[i].iteration <= interval);
       if (restart) warming = true;
       if (warming && !first && steps[i].seconds <= level) warming = false;
       if (!warming) kept.push_back(steps[i].seconds);
