@@ -130,6 +130,15 @@ TEST_CASE("damaged rows of nccl-tests are named with their line, the rest is rea
        "above 1e15"},
       {"  1073741824     268435456     float     sum      -1    N/A  N/A  N/A      N/A    N/A  N/A  N/A    N/A",
        "neither side"},
+      {"  1073741824     268435456     float     sum      -1    10737  100.00  9999.0      0    10737  100.00  150.00  "
+       "  0",
+       "busbw is 9999.0, more than twice the algbw of 100.00"},
+      {"    33554432       8388608     float     sum      -1   335.54  100.00  165.00      0   335.54  100.00  150.00  "
+       "  0",
+       "busbw is 165.00, but all_reduce over 4 ranks makes 150.00 of an algbw of 100.00"},
+      {"    33554432       8388608     float     sum      -1   335.54  100.00  150.00      0   335.54  100.00  199.00  "
+       "  0",
+       "busbw is 199.00"},
       {"  1073741824     268435456     float     sum      -1    10737us  100.00  150.00      0    10737  100.00  "
        "150.00    0",
        "not a number"},

@@ -76,6 +76,7 @@ class Reader {
     }
     settle_ranks();
     settle_kind();
+    if (errors_.empty()) drop_impossible();
     if (!errors_.empty()) return errors_;
     return std::move(out_);
   }
@@ -186,8 +187,32 @@ class Reader {
     if (std::abs(derived - side.algbw) > rate_tolerance * derived + rate_resolution) {
       return fmt::format("size / time is {:.4g} GB/s, but algbw says {}", derived / 1e9, words[at + 1]);
     }
+    // No collective has more than 2 (n - 1) / n; what the ranks allow is known later (drop_impossible).
+    if (side.busbw > above(2 * side.algbw))
+      return fmt::format("busbw is {}, more than twice the algbw of {}", words[at + 2], words[at + 1]);
     out = side;
     return {};
+  }
+
+  // A printed rate that still may be `rate`.
+  static double above(double rate) { return rate * (1 + rate_tolerance) + 2 * rate_resolution; }
+
+  // Rows whose busbw is more than the collective over these ranks makes of their algbw.
+  void drop_impossible() {
+    const double factor = topology::busbw_factor(out_.kind, out_.ranks);
+    std::erase_if(out_.rows, [&](const NcclRow& row) {
+      for (const auto& side : {row.out_of_place, row.in_place}) {
+        if (!side || side->busbw <= above(factor * side->algbw)) continue;
+        out_.damaged.push_back(
+            {row.line,
+             fmt::format("busbw is {:.2f}, but {} over {} ranks makes {:.2f} of an algbw of {:.2f}", side->busbw / 1e9,
+                         topology::name(out_.kind), out_.ranks, factor * side->algbw / 1e9, side->algbw / 1e9)});
+        return true;
+      }
+      return false;
+    });
+    std::sort(out_.damaged.begin(), out_.damaged.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+    if (out_.rows.empty()) fail("every row is damaged; the first: " + out_.damaged.front().why);
   }
 
   // Launchers print the table once a process: the same size twice with the same times.
