@@ -55,6 +55,10 @@ void import_precision(ImportDraft& draft) {
   ArgumentSet& arguments = draft.arguments;
   const bool half = arguments.flag("--fp16");
   const bool brain = arguments.flag("--bf16");
+  if (half && brain) {
+    arguments.fail("--fp16", fmt::format("excludes --bf16, which {} gives: one of the two is expected",
+                                         arguments.where("--bf16")));
+  }
   if (!half && !brain) {
     draft.warn(
         "neither --bf16 nor --fp16 is given: Megatron-LM would train in FP32, which is not modelled; BF16 is "

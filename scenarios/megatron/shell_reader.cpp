@@ -64,6 +64,7 @@ class Reader {
   }
 
   [[nodiscard]] std::vector<std::string>& warnings() { return warnings_; }
+  [[nodiscard]] int unclosed_quote() const { return lexer_.unclosed_quote(); }
 
  private:
   // Whether the branches that surround this place are taken.
@@ -256,7 +257,11 @@ Result<ScriptText> read_shell(std::string_view text, const std::string& file,
                               const std::map<std::string, std::string>& defines) {
   Reader reader(text, defines);
   ScriptText script;
-  for (ShellWord& word : reader.words()) {
+  ShellValue words = reader.words();
+  if (const int line = reader.unclosed_quote(); line > 0) {
+    return make_error(ErrorCode::invalid, "a quote begins here and is never closed", fmt::format("{}:{}", file, line));
+  }
+  for (ShellWord& word : words) {
     std::erase_if(word.text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
     const std::string where = fmt::format("{}:{}", file, word.line);
     if (is_argument(word.text)) {

@@ -277,15 +277,18 @@ std::string ShellLexer::balanced(char open, char close) {
 }
 
 void ShellLexer::single_quotes(Fields& fields) {
+  const int begin = line_;
   fields.open();
   while (!at_end()) {
     const char c = take();
     if (c == '\'') return;
     fields.add(c);
   }
+  if (unclosed_quote_ == 0) unclosed_quote_ = begin;
 }
 
 void ShellLexer::double_quotes(Fields& fields, bool keep_unset) {
+  const int begin = line_;
   fields.open();
   while (!at_end()) {
     const char c = peek();
@@ -306,6 +309,7 @@ void ShellLexer::double_quotes(Fields& fields, bool keep_unset) {
       fields.add(take());
     }
   }
+  if (unclosed_quote_ == 0) unclosed_quote_ = begin;
 }
 
 void ShellLexer::put(Fields& fields, const std::string& name, bool quoted, bool keep_unset, std::string_view written) {

@@ -24,6 +24,8 @@ class ShellLexer {
   [[nodiscard]] bool at_end() const { return at_ >= text_.size(); }
   [[nodiscard]] int line() const { return line_; }
   [[nodiscard]] std::size_t position() const { return at_; }
+  // Where a quote begins that is never closed; 0: all are.
+  [[nodiscard]] int unclosed_quote() const { return unclosed_quote_; }
 
   // Blanks, escaped line ends and comments; not the line's end.
   void skip_blanks();
@@ -58,6 +60,7 @@ class ShellLexer {
   std::map<std::string, ShellValue>* variables_;
   std::size_t at_ = 0;
   int line_;
+  int unclosed_quote_ = 0;
   int depth_;  // of ${A:-${B:-...}}
 };
 

@@ -300,6 +300,10 @@ TEST_CASE("broken Megatron arguments are named with their line") {
   has(error_of(base + "--tensor-model-parallel-size 0"), "from 1 to");
   has(error_of(base + "--tensor-model-parallel-size $TP"), "--define");
   has(error_of(base + "--swiglu 3"), "takes no value");
+  has(error_of(base + "--fp16"), "run.sh:3 --fp16: excludes --bf16, which run.sh:2 --bf16 gives");
+  has(error_of(base + "--moe-layer-freq \"1\n --swiglu"), "run.sh:3: a quote begins here and is never closed");
+  has(error_of("ARGS='--num-layers 32\n--hidden-size 4096\ntorchrun train.py $ARGS\n"),
+      "run.sh:1: a quote begins here");
   has(error_of(base + "--num-experts 8 --moe-layer-freq '[0]*3+'"), "--moe-layer-freq");
   has(error_of(base + "--num-experts 8 --moe-layer-freq '[0]*3+[1]*58'"), "61 entries; the model has 32");
   has(error_of(base + "--num-experts 8 --moe-layer-freq '[1]*99999999999'"), "--moe-layer-freq");
