@@ -75,9 +75,9 @@ void take_lengths(Draft& draft, JsonFields& workload, std::vector<double> length
   std::size_t cut = 0;
   const double longest = draft.spec.workload.sequence_length;
   for (double& length : lengths) {
-    if (!(length >= 1) || length > 1e9) {
+    if (!(length >= 1) || length > 1e9 || length != std::floor(length)) {
       workload.fail("document_lengths",
-                    fmt::format("{} holds the length {}; 1 to 1e9 tokens are expected", from, length));
+                    fmt::format("{} holds the length {}; whole tokens from 1 to 1e9 are expected", from, length));
       return;
     }
     if (length > longest) {
@@ -118,6 +118,8 @@ std::vector<double> lognormal_lengths(double mean, double sigma, double longest)
 }
 
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& file) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) return parse_numbers(text.substr(byte_order_mark.size()), file);
   std::vector<double> numbers;
   Errors errors;
   const auto first = text.find_first_not_of(" \t\r\n");

@@ -183,6 +183,19 @@ TEST_CASE("document lengths come from a list, a file or a distribution") {
   const Scenario file = loaded(small, {"workload.document_lengths=lengths.txt"});
   CHECK(file.spec.workload.document_lengths == std::vector<double>{100, 200, 300, 4096});
   CHECK(mentions(file.assumptions, "1 of 4 document lengths"));
+  write_file("marked.txt",
+             "\xef\xbb\xbf"
+             "100\r\n200\r\n");
+  CHECK(loaded(small, {"workload.document_lengths=marked.txt"}).spec.workload.document_lengths ==
+        std::vector<double>{100, 200});
+  write_file("marked.json",
+             "\xef\xbb\xbf"
+             "[100, 300]");
+  CHECK(loaded(small, {"workload.document_lengths=marked.json"}).spec.workload.document_lengths ==
+        std::vector<double>{100, 300});
+  for (const char* broken : {"workload.document_lengths=[1.5]", "workload.document_lengths=[100, 0.5]"})
+    CHECK(shown(load_text(small, {broken}).errors()).find("whole tokens from 1 to 1e9 are expected") !=
+          std::string::npos);
   const Scenario list = loaded(small, {"workload.document_lengths=[512, 1024]"});
   CHECK(list.spec.workload.document_lengths == std::vector<double>{512, 1024});
   const Scenario drawn = loaded(small, {"workload.document_lengths=lognormal:1000,0.5"});
