@@ -87,15 +87,18 @@ Result<Output> run(const Invocation& invocation) {
   if (!report) return report.errors();
   const auto result = scenarios::plan::plan(*request, options);
   if (!result) return result.errors();
-  if (*winner) {
+  const bool won = !result->layouts.empty();
+  if (!won && (*winner || *arguments || report->wanted()))
+    invocation.progress.note("stepcast: no layout was simulated: only the counts are written");
+  if (*winner && won) {
     if (Status written = (*winner)->write(json_text(result->winner)); !written) return written.errors();
   }
-  if (*arguments) {
+  if (*arguments && won) {
     const std::string text = scenarios::megatron::to_text(result->winner_arguments);
     if (Status written = (*arguments)->write(text); !written) return written.errors();
   }
   const auto page = [&]() -> Result<std::string> { return scenarios::html::plan_page(*result); };
-  if (const auto written = report->write(page); !written) return written.errors();
+  if (const auto written = won ? report->write(page) : Status(Unit{}); !written) return written.errors();
   return Output{render(
                     invocation.globals, [&] { return to_json(*result); },
                     [&] { return to_table(*result, invocation.globals.colour); }, [&] { return to_csv(*result); }),

@@ -117,6 +117,7 @@ class Curve {
     }
     const auto planned = plan::plan(sized, planning);
     if (!planned) return planned.errors();
+    if (planned->layouts.empty()) return make_error(ErrorCode::infeasible, "interrupted before a layout was simulated");
     point.settings = planned->layouts.front().settings;
     point.layouts_valid = planned->counts.valid;
     return Unit{};

@@ -66,6 +66,7 @@ class Planner {
     }
     add_up();
     rank();
+    if (result_.layouts.empty() && result_.interrupted) return std::move(result_);  // what was judged so far
     if (result_.layouts.empty()) return nothing_runs();
     if (options_.fronts) find_fronts();
     add_up();
@@ -262,7 +263,6 @@ class Planner {
 
   Errors nothing_runs() const {
     const Counts& c = result_.counts;
-    if (result_.interrupted) return {make_error(ErrorCode::infeasible, "interrupted before a layout was simulated")};
     std::string why;
     for (std::size_t i = 0; i < refusal_count; ++i) {
       if (c.refused[i] == 0) continue;

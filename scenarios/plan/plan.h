@@ -62,7 +62,7 @@ struct PlanResult {
   double memory_limit = 0, price = 0;
   int samples = 1, threads = 1;
   std::vector<std::string> assumptions, warnings;
-  bool interrupted = false;
+  bool interrupted = false;  // before a layout was simulated: counts and no layout
 };
 
 // Fails when the scenario or an axis cannot be read, or no layout can run (with what was refused and why).

@@ -158,7 +158,11 @@ std::string to_table(const PlanResult& r, bool /*colour*/) {
     out += "\nThroughput against free memory (none is beaten in both)\n" + rows(r.memory_front, devices, price);
   if (devices) out += "\nThroughput against devices\n" + rows(r.devices_front, devices, price);
   out += counts_text(r);
-  if (r.interrupted) out += "\ninterrupted: the best of what was simulated so far, not the optimum\n";
+  if (r.interrupted && r.layouts.empty()) {
+    out += "\ninterrupted before a layout was simulated\n";
+  } else if (r.interrupted) {
+    out += "\ninterrupted: the best of what was simulated so far, not the optimum\n";
+  }
   for (const std::string& w : r.warnings) out += fmt::format("\nwarning: {}\n", w);
   return out;
 }

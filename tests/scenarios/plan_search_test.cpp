@@ -108,6 +108,23 @@ TEST_CASE("the optimum is that of simulating the whole space") {
   expect_the_same(pair("olmoe-1b-7b", "h100:8", small_job), small_space(), 3, 0);
 }
 
+TEST_CASE("a search that is interrupted before a layout is simulated says what was judged") {
+  PlanOptions options;
+  options.space = small_space();
+  options.cancelled = [] { return true; };
+  const auto planned = plan::plan(pair("olmoe-1b-7b", "h100:8", small_job), options);
+  REQUIRE(planned.ok());
+  CHECK(planned->interrupted);
+  CHECK(planned->layouts.empty());
+  const auto json = to_json(*planned);
+  CHECK(json["interrupted"] == true);
+  CHECK(json["layouts"].empty());
+  CHECK(json["counts"]["simulated"] == 0);
+  CHECK(to_table(*planned, false).find("interrupted before a layout was simulated") != std::string::npos);
+  const std::string csv = to_csv(*planned);
+  CHECK(csv.find('\n') == csv.size() - 1);
+}
+
 TEST_CASE("the optimum of larger spaces is that of simulating all of them", "[slow]") {
   SpaceRequest wide = small_space();
   wide.pp = {1, 2, 4};
