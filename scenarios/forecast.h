@@ -62,7 +62,7 @@ struct EngineStats {
   std::int64_t peak_rss_bytes = 0;
   std::map<std::string, double> tier_share;  // of rank-ops
   int flow_steps = 0;                        // simulated with contention; 0: none
-  std::string flow_level;                    // fabric.flow_level
+  std::string flow_level = {};               // fabric.flow_level
   sim::FlowStats flows = {};                 // of all of them; its `flows` are operations on shared links
 };
 
