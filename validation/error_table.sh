@@ -8,13 +8,15 @@ data=validation/data
 validate() {
   "$stepcast" validate $data/runs.csv --only $data/scored.txt --no-ranges "$@"
 }
-validate --format csv --output $data/forecasts.csv
+# An interrupted run leaves what is committed.
 table=$(mktemp)
-trap 'rm -f "$table" "$table.md"' EXIT
+trap 'rm -f "$table" "$table.md" "$table.csv"' EXIT
+validate --format csv --output "$table.csv"
 validate --quiet --error-table $data/fitted.txt >"$table"
 awk -v table="$table" '
   /<!-- error table: end -->/ { while ((getline line < table) > 0) print line; skip = 0 }
   !skip
   /<!-- error table: begin/ { skip = 1 }
 ' README.md >"$table.md"
+cp "$table.csv" $data/forecasts.csv
 cp "$table.md" README.md

@@ -91,7 +91,9 @@ std::string counts_text(const PlanResult& r) {
   }
   out +=
       fmt::format("  {:>12} valid, each with a lower bound; {} of them with the close one\n", c.valid, c.closely_bound);
-  out += fmt::format("  {:>12} could not win: their bound is above what was found\n", c.pruned);
+  out += fmt::format("  {:>12} {}\n", c.pruned,
+                     r.interrupted ? "not simulated: the search was interrupted"
+                                   : "could not win: their bound is above what was found");
   if (c.out_of_memory > 0) out += fmt::format("  {:>12} survivors out of memory\n", c.out_of_memory);
   if (c.failed > 0) out += fmt::format("  {:>12} survivors refused by the lowering\n", c.failed);
   out += fmt::format("  {:>12} simulated exactly, one sampled step (ranks that are alike by one lane)\n", c.simulated);
