@@ -12,7 +12,4 @@ namespace stepcast::parallelism {
 // holds.
 [[nodiscard]] Errors program_limits(const Lowering& low);
 
-// Settings that change nothing here, each as an assumption with its reason.
-void note_what_has_no_effect(Lowering& low);
-
 }  // namespace stepcast::parallelism

@@ -7,6 +7,7 @@
 
 #include "parallelism/lowering/limits.h"
 #include "parallelism/lowering/links.h"
+#include "parallelism/lowering/no_effect.h"
 #include "parallelism/lowering/refusals.h"
 #include "parallelism/lowering/shared_device.h"
 #include "parallelism/lowering/stage.h"

@@ -2,37 +2,20 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <filesystem>
 
-#include "models/catalog.h"
-#include "parallelism/lower.h"
-#include "topology/cluster.h"
+#include "tests/parallelism/cut_spec.h"
 
 using namespace stepcast;
 using namespace stepcast::parallelism;
+using stepcast::parallelism::testing::check_refused;
 
 namespace {
 
-const std::filesystem::path root = STEPCAST_SOURCE_DIR;
-
+// One sequence a device.
 StepSpec spec_of(const std::string& model, const std::string& cluster, int layers) {
-  StepSpec spec;
-  spec.model = models::load_model(root, model).value();
-  spec.model.layers.assign(static_cast<std::size_t>(layers), spec.model.layers.back());
-  spec.model.mtp_layers = 0;
-  spec.cluster = topology::load_cluster(root, cluster).value();
-  spec.software = load_software(root, "generic").value();
-  spec.workload.sequence_length = 256;
+  StepSpec spec = testing::cut_spec(model, cluster, layers, 256);
   spec.workload.global_batch = spec.cluster.devices;
   return spec;
-}
-
-void check_refused(const StepSpec& spec, const std::string& key, const std::string& says) {
-  const auto step = lower(spec);
-  REQUIRE(!step.ok());
-  INFO(step.errors().front().message);
-  CHECK(step.errors().front().where == key);
-  CHECK(step.errors().front().message.find(says) != std::string::npos);
 }
 
 bool notes(const StepSpec& spec, const std::string& what) {
@@ -92,7 +75,7 @@ TEST_CASE("V100 runs in fp16 and a bound x86 host is no faster") {
   StepSpec spec = spec_of("llama-3-8b", "v100:8", 2);
   spec.recipe.gemm = topology::Precision::fp16;
   CHECK(lower(spec).ok());
-  const SoftwareProfile generic = load_software(root, "generic").value();
+  const SoftwareProfile generic = load_software(testing::root, "generic").value();
   CHECK(factor_of(generic.host_binding_factor, "h100") == 1);
   CHECK(factor_of(generic.host_binding_factor, "gb200") < 1);
 }

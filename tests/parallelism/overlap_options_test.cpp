@@ -2,35 +2,25 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "models/activations.h"
-#include "models/catalog.h"
-#include "parallelism/lower.h"
 #include "sim/engine/oracle.h"
 #include "sim/record/recorder.h"
+#include "tests/parallelism/cut_spec.h"
 #include "tests/parallelism/data_dependencies.h"
-#include "topology/cluster.h"
 #include "topology/kernel_cost.h"
 
 using namespace stepcast;
 using namespace stepcast::parallelism;
+using stepcast::parallelism::testing::check_refused;
 
 namespace {
 
-const std::filesystem::path root = STEPCAST_SOURCE_DIR;
-
 // Without host, noise and skew: what remains are kernels and transfers.
 StepSpec spec_of(const std::string& model, const std::string& cluster, int layers) {
-  StepSpec spec;
-  spec.model = models::load_model(root, model).value();
-  spec.model.layers.assign(static_cast<std::size_t>(layers), spec.model.layers.back());
-  spec.model.mtp_layers = 0;
-  spec.cluster = topology::load_cluster(root, cluster).value();
-  spec.software = load_software(root, "generic").value();
+  StepSpec spec = testing::cut_spec(model, cluster, layers, 1024);
   spec.software.host_step_us = 0;
-  spec.workload.sequence_length = 1024;
   return spec;
 }
 
@@ -98,13 +88,6 @@ Recorded record(const StepSpec& spec, int stage = 0) {
     recorded.ops.push_back({work.name, in.stream, op.call, work.layer, op.begin, op.end});
   }
   return recorded;
-}
-
-void check_refused(const StepSpec& spec, const std::string& key, const std::string& says) {
-  const auto step = lower(spec);
-  REQUIRE(!step.ok());
-  CHECK(step.errors().front().where == key);
-  CHECK(step.errors().front().message.find(says) != std::string::npos);
 }
 
 Ticks near(Seconds s) { return to_ticks(s); }
