@@ -132,7 +132,8 @@ std::string sweep_table(const scenarios::Sweep& sweep, const scenarios::Shard& s
                         record["tokens_per_s"].get<double>(), record.value("step_time_s", 0.0), values_text(record));
   }
   for (const std::string& path : counts.nowhere) {
-    text += fmt::format("\nno forecast has the result '{}'; paths are those of simulate --format json\n", path);
+    text += fmt::format("\nno forecast{} has the result '{}'; paths are those of simulate --format json\n",
+                        shard.whole() ? "" : " of this shard", path);
   }
   text += fmt::format("\nlines {}\n", summary.lines);
   if (!summary.table.empty()) text += fmt::format("table {}\n", summary.table);

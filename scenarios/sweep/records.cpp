@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -72,23 +73,36 @@ void add_usual(const Forecast& f, Json& json) {
   json["fits"] = f.memory.fits;
 }
 
-// "utilisation.mfu" in the forecast's JSON; null where it has no such member.
-Json at_path(const Json& root, const std::string& path) {
+// "utilisation.mfu" in the forecast's JSON; nothing where it has no such member.
+std::optional<Json> at_path(const Json& root, const std::string& path) {
   const Json* at = &root;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('.', begin), path.size());
     const std::string step = path.substr(begin, end - begin);
-    if (!at->is_object() || !at->contains(step)) return nullptr;
+    if (!at->is_object() || !at->contains(step)) return std::nullopt;
     at = &(*at)[step];
     begin = end + 1;
   }
   return *at;
 }
 
+// The columns that every line has, whatever `results` names.
+bool is_fixed(const std::string& column) { return column == "step_time_s" || column == "tokens_per_s"; }
+
+// The sweep's own paths, each once, without those that name a fixed column.
+std::vector<std::string> chosen_results(const Sweep& sweep) {
+  std::vector<std::string> chosen;
+  for (const std::string& path : sweep.results) {
+    if (!is_fixed(path) && std::find(chosen.begin(), chosen.end(), path) == chosen.end()) chosen.push_back(path);
+  }
+  return chosen;
+}
+
 std::vector<std::string> result_columns(const Sweep& sweep) {
   if (!sweep.results.empty()) {
     std::vector<std::string> columns = {"step_time_s", "tokens_per_s"};
-    columns.insert(columns.end(), sweep.results.begin(), sweep.results.end());
+    const std::vector<std::string> chosen = chosen_results(sweep);
+    columns.insert(columns.end(), chosen.begin(), chosen.end());
     return columns;
   }
   std::vector<std::string> columns = {"devices", "step_time_s", "tokens_per_s",   "tokens_per_s_per_device",
@@ -144,8 +158,7 @@ std::string fault_of_forecast(const Sweep& sweep, const Json& record) {
     return fmt::format("{} is {}, expected a number {}", key, shown(value), above_zero ? "above 0" : "of 0 or more");
   };
   for (const std::string& key : result_columns(sweep)) {
-    const bool chosen = std::find(sweep.results.begin(), sweep.results.end(), key) != sweep.results.end();
-    if (chosen && key != "step_time_s" && key != "tokens_per_s") continue;
+    if (!sweep.results.empty() && !is_fixed(key)) continue;
     if (key == "fits") {
       if (!record.value(key, Json()).is_boolean()) return "'fits' is neither true nor false";
       continue;
@@ -194,7 +207,9 @@ std::string record_of(const Sweep& sweep, std::int64_t point, const Result<Forec
     const Json whole = to_json(*forecast);
     json["step_time_s"] = forecast->step_time.mean_s;
     json["tokens_per_s"] = forecast->tokens_per_step / forecast->step_time.mean_s;
-    for (const std::string& path : sweep.results) json[path] = at_path(whole, path);
+    for (const std::string& path : chosen_results(sweep)) {
+      if (auto found = at_path(whole, path)) json[path] = std::move(*found);
+    }
   }
   return record_start(sweep, point) + json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(1) + "\n";
 }
@@ -237,7 +252,7 @@ Result<ResultCounts> tabulate(const fs::path& results, const Sweep& sweep, const
     out << header_row(sweep);
   }
   ResultCounts counts;
-  counts.nowhere = sweep.results;
+  counts.nowhere = chosen_results(sweep);
   std::string line;
   while (std::getline(in, line) && !in.eof()) {
     const Json record = Json::parse(line, nullptr, false);
@@ -253,8 +268,7 @@ Result<ResultCounts> tabulate(const fs::path& results, const Sweep& sweep, const
       ++counts.failed[record["error"].value("kind", "invalid")];
     } else {
       ++counts.done;
-      std::erase_if(counts.nowhere,
-                    [&](const std::string& path) { return record.contains(path) && !record[path].is_null(); });
+      std::erase_if(counts.nowhere, [&](const std::string& path) { return record.contains(path); });
       if (record.contains("tokens_per_s") && record["tokens_per_s"].is_number()) keep_best(record, counts.best);
     }
   }

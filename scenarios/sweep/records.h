@@ -45,7 +45,7 @@ struct ResultCounts {
   std::int64_t points = 0, done = 0;
   std::map<std::string, std::int64_t> failed;  // by kind of error
   std::vector<nlohmann::ordered_json> best;    // most tokens a second, at most five, best first
-  std::vector<std::string> nowhere;            // paths of the sweep's results that no forecast has
+  std::vector<std::string> nowhere;            // paths of the sweep's results that none of these forecasts has
 };
 
 // Reads the lines of `results` one by one and writes `table` as CSV, complete or not at all; an empty path: counts

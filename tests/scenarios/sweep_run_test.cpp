@@ -96,6 +96,31 @@ TEST_CASE("results that no forecast has are named") {
   CHECK(bench.run(bench.options("all")).counts.nowhere == std::vector<std::string>{"step_time.mean_s"});
 }
 
+TEST_CASE("results of a sweep stand beside the fixed columns, which they cannot replace") {
+  std::string text = tiny;
+  text.replace(text.rfind('}'), 1,
+               R"(, "results": ["step_time_s", "utilisation.mfu", "tokens_per_s", "utilisation.mfu", "error"]})");
+  const Bench bench("fixed", text);
+  const auto options = bench.options("all");
+  const SweepSummary whole = bench.run(options);
+  CHECK(whole.counts.done == 8);
+  CHECK(whole.counts.nowhere == std::vector<std::string>{"error"});
+  const std::string table = content(whole.table);
+  CHECK(table.find(",seed,step_time_s,tokens_per_s,utilisation.mfu,error,error,message\n") != std::string::npos);
+  const SweepSummary again = bench.run(options);  // every line is taken for what it is
+  CHECK(again.resumed == 12);
+  CHECK(again.run == 0);
+  CHECK(content(again.table) == table);
+}
+
+TEST_CASE("a result that only some points have is one that the sweep has") {
+  const std::string text = R"({"name": "some", "scenario": "olmoe-1b-7b-h100-8", "ignore_memory": true,
+    "vary": [{"workload.packing": [null, {"documents": "fixed", "length": 1024}]}],
+    "results": ["workload.packing"]})";
+  const Bench bench("some", text);
+  CHECK(bench.run(bench.options("all")).points == 2);
+}
+
 TEST_CASE("a sweep goes on where it was killed") {
   const Bench bench("resume");
   const std::string whole = content(bench.run(bench.options("whole")).lines);
