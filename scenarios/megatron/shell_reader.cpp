@@ -42,6 +42,8 @@ class Reader {
   ShellValue words() {
     while (!lexer_.at_end()) statement();
     flush_loose();
+    unclosed_quote_ = lexer_.unclosed_quote();
+    here_documents();
     const auto best = std::max_element(commands_.begin(), commands_.end(), [](const Candidate& a, const Candidate& b) {
       return a.telling_words < b.telling_words;
     });
@@ -64,7 +66,7 @@ class Reader {
   }
 
   [[nodiscard]] std::vector<std::string>& warnings() { return warnings_; }
-  [[nodiscard]] int unclosed_quote() const { return lexer_.unclosed_quote(); }
+  [[nodiscard]] int unclosed_quote() const { return unclosed_quote_; }
 
  private:
   // Whether the branches that surround this place are taken.
@@ -209,6 +211,29 @@ class Reader {
     return {};
   }
 
+  // A script may write its launch line to another, or hand it to sbatch or a shell: read where the script itself has
+  // none. Quotes need not close there, as it may be prose.
+  void here_documents() {
+    const bool launched =
+        std::any_of(commands_.begin(), commands_.end(), [](const Candidate& c) { return c.telling_words > 0; });
+    const std::vector<HereDocument> documents = lexer_.here_documents();
+    for (const HereDocument& document : documents) {
+      const bool tells = std::any_of(telling.begin(), telling.end(), [&](const std::string& argument) {
+        return document.text.find(argument) != std::string_view::npos;
+      });
+      if (!tells) continue;
+      if (launched) {
+        warnings_.push_back(fmt::format("line {}: a here-document with arguments is not read", document.line));
+        continue;
+      }
+      lexer_ = ShellLexer(document.text, variables_, document.line);
+      branches_.clear();
+      while (!lexer_.at_end()) statement();
+      flush_loose();
+      loose_.clear();
+    }
+  }
+
   void finish(const ShellValue& read) {
     // A command in one string, as in bash -c "torchrun ... --num-layers 32".
     ShellValue words;
@@ -249,6 +274,7 @@ class Reader {
   ShellValue loose_;
   std::vector<std::string> warnings_;
   std::size_t held_ = 0;  // bytes of all values so far
+  int unclosed_quote_ = 0;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "scenarios/megatron/shell_words.h"
 
+#include <algorithm>
 #include <cctype>
-#include <limits>
 
 namespace stepcast::scenarios::megatron {
 namespace {
@@ -19,104 +19,7 @@ bool ends_word(char c) {
   return is_blank(c) || c == '\n' || c == ';' || c == '&' || c == '|' || c == '>' || c == '<' || c == ')';
 }
 
-class Arithmetic {
- public:
-  Arithmetic(std::string_view text, const std::map<std::string, ShellValue>& variables)
-      : text_(text), variables_(variables) {}
-
-  std::optional<long long> value() {
-    const long long result = sum(0);
-    skip();
-    if (failed_ || at_ != text_.size()) return std::nullopt;
-    return result;
-  }
-
- private:
-  void skip() {
-    while (at_ < text_.size() && is_gap(text_[at_])) ++at_;
-  }
-  bool take(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  long long combine(long long left, char op, long long right) {
-    long long result = 0;
-    bool bad = false;
-    if (op == '+') bad = __builtin_add_overflow(left, right, &result);
-    if (op == '-') bad = __builtin_sub_overflow(left, right, &result);
-    if (op == '*') bad = __builtin_mul_overflow(left, right, &result);
-    if (op == '/' || op == '%') {
-      bad = right == 0 || right == -1;
-      if (!bad) result = op == '/' ? left / right : left % right;
-    }
-    failed_ = failed_ || bad;
-    return result;
-  }
-  long long sum(int depth) {
-    long long left = product(depth);
-    while (!failed_) {
-      if (take('+')) {
-        left = combine(left, '+', product(depth));
-      } else if (take('-')) {
-        left = combine(left, '-', product(depth));
-      } else {
-        break;
-      }
-    }
-    return left;
-  }
-  long long product(int depth) {
-    long long left = atom(depth);
-    while (!failed_) {
-      char op = 0;
-      for (const char c : {'*', '/', '%'}) {
-        if (op == 0 && take(c)) op = c;
-      }
-      if (op == 0) break;
-      left = combine(left, op, atom(depth));
-    }
-    return left;
-  }
-  long long atom(int depth) {
-    constexpr int deepest = 50;
-    if (depth > deepest) failed_ = true;
-    if (failed_) return 0;
-    if (take('(')) {
-      const long long inner = sum(depth + 1);
-      failed_ = failed_ || !take(')');
-      return inner;
-    }
-    skip();
-    if (at_ < text_.size() && text_[at_] == '$') ++at_;
-    const bool braced = take('{');
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && is_name(text_[at_])) ++at_;
-    std::string token(text_.substr(begin, at_ - begin));
-    if (braced && !take('}')) failed_ = true;
-    if (const auto found = variables_.find(token); found != variables_.end() && found->second.size() == 1) {
-      token = found->second.front().text;
-    }
-    constexpr std::size_t most_digits = 17;
-    if (token.empty() || token.size() > most_digits || token.find_first_not_of("0123456789") != std::string::npos) {
-      failed_ = true;
-      return 0;
-    }
-    return std::stoll(token);
-  }
-
-  std::string_view text_;
-  const std::map<std::string, ShellValue>& variables_;
-  std::size_t at_ = 0;
-  bool failed_ = false;
-};
-
 }  // namespace
-
-std::optional<long long> shell_arithmetic(std::string_view text, const std::map<std::string, ShellValue>& variables) {
-  return Arithmetic(text, variables).value();
-}
 
 ShellValue split_fields(std::string_view text, int line) {
   ShellValue fields;
@@ -231,7 +134,45 @@ void ShellLexer::skip_blanks() {
 }
 
 void ShellLexer::skip_white() {
-  for (skip_blanks(); peek() == '\n'; skip_blanks()) take();
+  for (skip_blanks(); peek() == '\n'; skip_blanks()) line_end();
+}
+
+void ShellLexer::line_end() {
+  take();
+  skip_documents();
+}
+
+// The word behind << or <<-.
+void ShellLexer::announce_document() {
+  take();
+  take();
+  const bool tabs = skip('-');
+  skip_blanks();
+  const ShellValue end = word(true, true);
+  if (!end.empty() && !end.front().text.empty()) announced_.push_back({end.front().text, tabs});
+}
+
+void ShellLexer::skip_documents() {
+  for (const Announced& document : announced_) {
+    std::size_t begin = at_;
+    int lines = 0;
+    while (begin < text_.size()) {
+      const std::size_t end = std::min(text_.find('\n', begin), text_.size());
+      std::string_view written = text_.substr(begin, end - begin);
+      if (written.ends_with('\r')) written.remove_suffix(1);
+      if (document.tabs) written.remove_prefix(std::min(written.find_first_not_of('\t'), written.size()));
+      const std::size_t next = std::min(end + 1, text_.size());
+      ++lines;
+      if (written == document.end) {
+        here_documents_.push_back({text_.substr(at_, begin - at_), line_});
+        at_ = next;
+        line_ += lines;
+        break;
+      }
+      begin = next;
+    }
+  }
+  announced_.clear();
 }
 
 bool ShellLexer::skip(char c) {
@@ -242,13 +183,21 @@ bool ShellLexer::skip(char c) {
 
 bool ShellLexer::skip_separator() {
   const char c = peek();
+  if (c == '<' && peek(1) == '<' && peek(2) != '<') {
+    announce_document();
+    return true;
+  }
   if (c == '>' || c == '<') {
     while (peek() == '>' || peek() == '<' || peek() == '&' || peek() == '|') take();
     skip_blanks();
     static_cast<void>(word(false, true));
     return true;
   }
-  if (c != '\n' && c != ';' && c != '&' && c != '|' && c != ')') return false;
+  if (c == '\n') {
+    line_end();
+    return true;
+  }
+  if (c != ';' && c != '&' && c != '|' && c != ')') return false;
   take();
   return true;
 }
@@ -282,6 +231,22 @@ void ShellLexer::single_quotes(Fields& fields) {
   while (!at_end()) {
     const char c = take();
     if (c == '\'') return;
+    fields.add(c);
+  }
+  if (unclosed_quote_ == 0) unclosed_quote_ = begin;
+}
+
+// $'...', where a backslash escapes, a quote too.
+void ShellLexer::escaped_quotes(Fields& fields) {
+  const int begin = line_;
+  fields.open();
+  while (!at_end()) {
+    char c = take();
+    if (c == '\'') return;
+    if (c == '\\' && !at_end()) {
+      c = take();
+      if (c == 'n' || c == 't' || c == 'r') c = ' ';
+    }
     fields.add(c);
   }
   if (unclosed_quote_ == 0) unclosed_quote_ = begin;
@@ -340,6 +305,11 @@ void ShellLexer::dollar(Fields& fields, bool quoted, bool keep_unset) {
   if (peek() == '{') {
     take();
     braces(fields, quoted, keep_unset);
+    return;
+  }
+  if (!quoted && peek() == '\'') {
+    take();
+    escaped_quotes(fields);
     return;
   }
   std::string variable = name();

@@ -16,6 +16,12 @@ struct ShellWord {
 
 using ShellValue = std::vector<ShellWord>;  // one word, or the elements of an array
 
+// The lines between `<<END` and `END`; they belong to no command of the script.
+struct HereDocument {
+  std::string_view text;
+  int line = 0;  // of its first line
+};
+
 class ShellLexer {
  public:
   ShellLexer(std::string_view text, std::map<std::string, ShellValue>& variables, int first_line = 1, int depth = 0)
@@ -26,10 +32,13 @@ class ShellLexer {
   [[nodiscard]] std::size_t position() const { return at_; }
   // Where a quote begins that is never closed; 0: all are.
   [[nodiscard]] int unclosed_quote() const { return unclosed_quote_; }
+  // Those that were passed so far.
+  [[nodiscard]] const std::vector<HereDocument>& here_documents() const { return here_documents_; }
 
   // Blanks, escaped line ends and comments; not the line's end.
   void skip_blanks();
-  // A separator (line end, ';', '&', '|', redirection with its target) if one stands here.
+  // A separator (line end, ';', '&', '|', redirection with its target) if one stands here. Behind the line of a `<<END`
+  // its here-document is passed over; one that never ends is none.
   bool skip_separator();
   // `c` itself, if it stands here.
   bool skip(char c);
@@ -44,7 +53,11 @@ class ShellLexer {
  private:
   class Fields;
 
+  void line_end();
+  void announce_document();
+  void skip_documents();
   void single_quotes(Fields& fields);
+  void escaped_quotes(Fields& fields);
   void double_quotes(Fields& fields, bool keep_unset);
   void dollar(Fields& fields, bool quoted, bool keep_unset);
   void braces(Fields& fields, bool quoted, bool keep_unset);
@@ -62,6 +75,12 @@ class ShellLexer {
   int line_;
   int unclosed_quote_ = 0;
   int depth_;  // of ${A:-${B:-...}}
+  struct Announced {
+    std::string end;
+    bool tabs = false;  // <<-: tabs before the end are left out
+  };
+  std::vector<Announced> announced_;  // on this line
+  std::vector<HereDocument> here_documents_;
 };
 
 // "8*$NODES", with + - * / % and parentheses over whole numbers; nothing if it is anything else.

@@ -277,6 +277,29 @@ TEST_CASE("uneven pipelines of Megatron arguments") {
   CHECK(says(imported(base).warnings, "do not divide"));
 }
 
+TEST_CASE("here-documents are no part of the script around them") {
+  const std::string model = "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 ";
+  const std::string rest = "--vocab-size 32000 --world-size 8 --bf16\n";
+  const auto layers = [&](const std::string& text) {
+    const auto runs = imported(text).scenario["model"]["layers"];
+    return runs.front()["repeat"].get<int>();
+  };
+  for (const char* head : {"cat <<EOF\n", "cat <<-'EOF' > note.txt\n", "cat << \"EOF\"\n"}) {
+    CAPTURE(head);
+    CHECK(layers(head + std::string("It's not the launch line: --num-layers 4\nEOF\n") + model + rest) == 32);
+  }
+  CHECK(layers("cat <<-EOF | tee note\n\tdon't\n\tEOF\npython train.py " + model + rest) == 32);
+  CHECK(layers("cat <<A <<B\none's\nA\ntwo's\nB\npython train.py " + model + rest) == 32);
+  CHECK(layers("echo $'it\\'s on'\npython train.py " + model + rest) == 32);
+  CHECK(layers("cat <<< \"it's one word\"\npython train.py " + model + rest) == 32);
+  CHECK(layers("X=$((1<<3))\npython train.py " + model + rest) == 32);
+  // The launch line itself may stand in one.
+  CHECK(layers("L=16\nsbatch <<EOF\n#!/bin/bash\n# it's here\npython train.py --num-layers $L --hidden-size 4096 "
+               "--num-attention-heads 32 --seq-length 4096 " +
+               rest + "EOF\n") == 16);
+  CHECK(says(imported("cat <<EOF\n--num-layers 4\nEOF\n" + model + rest).warnings, "line 2: a here-document"));
+}
+
 TEST_CASE("broken Megatron arguments are named with their line") {
   const auto error_of = [](const std::string& text, const std::string& file = "run.sh") {
     const auto result = import_text(text, file);
