@@ -24,10 +24,13 @@ struct ReadFile {
 };
 
 // Where a name leads once links are followed. Made absolute first: a relative name of which nothing exists would stay
-// as it is.
+// as it is. Where links cannot be followed the name itself is the place.
 fs::path place_of(const fs::path& name) {
-  std::error_code ignored;
-  return fs::weakly_canonical(fs::absolute(name, ignored), ignored);
+  std::error_code code;
+  const fs::path absolute = fs::absolute(name, code);
+  if (code) return name.lexically_normal();
+  const fs::path place = fs::weakly_canonical(absolute, code);
+  return code ? absolute.lexically_normal() : place;
 }
 
 // "record" of `baseline record a.json`, "scenario" of `export scenario s.json`: a word of the command, no file. What a

@@ -30,21 +30,20 @@ std::string mixed_units(const MeasuredRun& run, const parallelism::StepSpec& spe
   const double peak = spec.cluster.device.peak_flops.at(spec.recipe.gemm);
   struct Reported {
     const char* column;
-    double unit;
-    const char* word;
+    bool percent;
   };
-  const std::array<Reported, 3> columns{{{"model_tflops_per_device", 1e12, "TFLOP/s a device"},
-                                         {"mfu_percent", peak / 100, "% of the peak"},
-                                         {"hfu_percent", peak / 100, "% of the peak"}}};
-  for (const auto& [column, unit, word] : columns) {
+  constexpr std::array<Reported, 3> columns{
+      {{"model_tflops_per_device", false}, {"mfu_percent", true}, {"hfu_percent", true}}};
+  for (const auto& [column, percent] : columns) {
+    const double unit = percent ? peak / 100 : 1e12;
     const auto reported = run.number(column);
     if (!reported) continue;
     const double ratio = *reported * unit / derived;
-    const bool share = unit != 1e12 && ratio < 1 && near_power(ratio, 2);  // 0.4 for 40 %
+    const bool share = percent && ratio < 1 && near_power(ratio, 2);  // 0.4 for 40 %
     if (!near_power(ratio, 3) && !share) continue;
     return fmt::format(
         "the model's FLOPs in step_time_s {} are {:.4g} {}, but {} says {}: {}", run.text("step_time_s"),
-        derived / unit, word, column, run.text(column),
+        derived / unit, percent ? "% of the peak" : "TFLOP/s a device", column, run.text(column),
         share ? "a fraction where percent is meant?" : "a factor near 1,000, so units are mixed (milliseconds?)");
   }
   return {};

@@ -81,6 +81,24 @@ TEST_CASE("Megatron logs are read in every dialect") {
   }
 }
 
+TEST_CASE("one step line counts where it does not average over the first step") {
+  const std::string interval = "  log_interval .......................... 100\n";
+  const auto first = parse_megatron_log(interval + step(100, "5400.0"), "train.log");
+  REQUIRE_FALSE(first.ok());
+  CHECK(first.errors().front().message.find("1 of 1 are warm-up") != std::string::npos);
+  const auto later = parse_megatron_log(interval + step(200, "5400.0"), "train.log");
+  REQUIRE(later.ok());
+  CHECK(later->step_time_s == Approx(5.4));
+  const auto says = [](const MegatronLog& log) {
+    return std::any_of(log.warnings.begin(), log.warnings.end(),
+                       [](const std::string& w) { return w.find("--log-interval") != std::string::npos; });
+  };
+  CHECK_FALSE(says(*later));
+  const auto untold = parse_megatron_log(step(100, "5400.0"), "train.log");
+  REQUIRE(untold.ok());
+  CHECK(says(*untold));
+}
+
 TEST_CASE("damaged step lines are named with their line, the rest counts") {
   struct Case {
     std::string line;

@@ -204,6 +204,11 @@ class Reader {
       log_.warnings.push_back(
           fmt::format("{} steps at another global batch than the last ({}) do not count", log_.other_batch, batch));
     }
+    if (log_.steps.size() == 1 && !log_interval() && log_.steps.front().iteration > 1) {
+      log_.warnings.push_back(
+          "one step line: whether it averages over the run's first step too, which compiles and allocates, is not told "
+          "without --log-interval");
+    }
     std::vector<double> steady = without_warm_up(same);
     log_.warm_up = same.size() - steady.size();
     log_.counted = steady.size();
@@ -224,8 +229,14 @@ class Reader {
     if (batch > 0) log_.arguments.set("global_batch_size", std::to_string(batch));
   }
 
+  // Iterations that a line averages over, where the launch arguments tell.
+  [[nodiscard]] std::optional<long long> log_interval() const {
+    const auto told = log_.arguments.integer("log_interval");
+    return told && *told > 0 ? std::optional<long long>(*told) : std::nullopt;
+  }
+
   // A run that starts anew (the iteration falls) warms up anew.
-  static std::vector<double> without_warm_up(const std::vector<LoggedStep>& steps) {
+  [[nodiscard]] std::vector<double> without_warm_up(const std::vector<LoggedStep>& steps) const {
     std::vector<double> late;
     for (std::size_t i = steps.size() / 2; i < steps.size(); ++i) late.push_back(steps[i].seconds);
     const double level = warm_above * median(late);
@@ -233,7 +244,8 @@ class Reader {
     bool warming = true;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const bool restart = i > 0 && steps[i].iteration > 0 && steps[i].iteration <= steps[i - 1].iteration;
-      const long long interval = i + 1 < steps.size() ? steps[i + 1].iteration - steps[i].iteration : 1;
+      const long long apart = i + 1 < steps.size() ? steps[i + 1].iteration - steps[i].iteration : 1;
+      const long long interval = log_interval().value_or(apart);
       // The first line of a run holds the first step, which compiles and allocates.
       const bool first = restart || (i == 0 && steps[i].iteration > 0 && steps[i].iteration <= interval);
       if (restart) warming = true;
