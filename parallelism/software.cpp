@@ -1,6 +1,7 @@
 #include "parallelism/software.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <variant>
 
@@ -37,6 +38,7 @@ struct Names {
 };
 struct Factors {
   std::map<std::string, double> SoftwareProfile::*member;
+  double high;
 };
 struct Modules {
   std::vector<std::string> SoftwareProfile::*member;
@@ -65,14 +67,18 @@ const std::vector<Field>& fields_of_profile() {
       {"moe_unfused_factor", Number{&P::moe_unfused_factor, 0.1, 20}},
       {"full_graph_expert_traffic", Number{&P::full_graph_expert_traffic, 0, 1}},
       {"permute_passes", Number{&P::permute_passes, 0, 100}},
+      {"permute_fusion", Flag{&P::permute_fusion}},
+      {"permute_chunk_us", Number{&P::permute_chunk_us, 0, 1000}},
       {"router_passes", Number{&P::router_passes, 0, 200}},
       {"loss_bytes_per_logit", Number{&P::loss_bytes_per_logit, 0, 200}},
       {"accumulate_bytes_per_weight", Number{&P::accumulate_bytes_per_weight, 0, 200}},
+      {"fused_swizzle", Flag{&P::fused_swizzle}},
       {"fused_accumulation", Flag{&P::fused_accumulation}},
       {"attention", Names{&P::attention}},
       {"attention_scale", Number{&P::attention_scale, 0.05, 5}},
       {"dispatcher", Dispatch{}},
       {"dispatcher_sms", Count{&P::dispatcher_sms, 0, 1024}},
+      {"deepep_sms", Count{&P::deepep_sms, 0, 1024}},
       {"fp8_dispatch", Flag{&P::fp8_dispatch}},
       {"overlap_shared_expert", Flag{&P::overlap_shared_expert}},
       {"cuda_graphs", Graphs{}},
@@ -85,9 +91,9 @@ const std::vector<Field>& fields_of_profile() {
       {"kernel_gap_us", Number{&P::kernel_gap_us, 0, 1e4}},
       {"host_step_us", Number{&P::host_step_us, 0, 1e9}},
       {"host_binding", Flag{&P::host_binding}},
-      {"host_binding_factor", Factors{&P::host_binding_factor}},
-      {"host_factor", Factors{&P::host_factor}},
-      {"expert_fp8_level", Factors{&P::expert_fp8_level}},
+      {"host_binding_factor", Factors{&P::host_binding_factor, 10}},
+      {"host_factor", Factors{&P::host_factor, 100}},
+      {"expert_fp8_level", Factors{&P::expert_fp8_level, 10}},
       {"overlap_gradients", Flag{&P::overlap_gradients}},
       {"overlap_parameters", Flag{&P::overlap_parameters}},
       {"overlap_tp", Flag{&P::overlap_tp}},
@@ -145,21 +151,26 @@ void read_names(JsonFields& fields, const char* key, std::map<std::string, std::
   }
 }
 
-void read_factors(JsonFields& fields, const char* key, std::map<std::string, double>& target) {
+void read_factors(JsonFields& fields, const char* key, double high, std::map<std::string, double>& target) {
   const Json* member = fields.find(key);
   if (member == nullptr) return;
+  const auto number = [&](const Json& value, const std::string& pointer) -> std::optional<double> {
+    const double v = value.is_number() ? value.get<double>() : -1;
+    if (v > 0 && v <= high) return v;
+    fail_at(fields, pointer, fmt::format("found {}; a number above 0, at most {}, is expected", shown(value), high));
+    return {};
+  };
+  if (member->is_number()) {  // for every device
+    if (const auto v = number(*member, fields.pointer_of(key))) target = {{"default", *v}};
+    return;
+  }
   if (!member->is_object()) {
-    fields.fail(key, fmt::format("{} is {}; an object of device names and numbers is expected", key, shown(*member)));
+    fields.fail(key, fmt::format("{} is {}; a number or an object of device names and numbers is expected", key,
+                                 shown(*member)));
     return;
   }
   for (const auto& [device, value] : member->items()) {
-    const double v = value.is_number() ? value.get<double>() : -1;
-    if (v > 0 && v <= 1000) {
-      target[device] = v;
-    } else {
-      fail_at(fields, fields.pointer_of(key) + pointer_step(device),
-              fmt::format("found {}; a number above 0, at most 1000, is expected", shown(value)));
-    }
+    if (const auto v = number(value, fields.pointer_of(key) + pointer_step(device))) target[device] = *v;
   }
 }
 
@@ -188,7 +199,7 @@ struct Reader {
     if (const auto index = fields.choice(key, f.allowed)) profile.*f.member = f.allowed[*index];
   }
   void operator()(const Names& f) const { read_names(fields, key, profile.*f.member); }
-  void operator()(const Factors& f) const { read_factors(fields, key, profile.*f.member); }
+  void operator()(const Factors& f) const { read_factors(fields, key, f.high, profile.*f.member); }
   void operator()(const Modules& f) const { read_modules(fields, key, profile.*f.member); }
   void operator()(const Dispatch&) const {
     if (const auto i = fields.choice(key, dispatcher_names())) {

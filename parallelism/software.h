@@ -38,7 +38,10 @@ struct SoftwareProfile {
   double moe_unfused_factor = 1;         // the same for router, permutation and expert activation, on top
   double full_graph_expert_traffic = 1;  // of expert activation and quantisation, where one graph holds the iteration
   double permute_passes = 2;             // over routed rows x hidden, each direction of permute and of unpermute
+  bool permute_fusion = true;            // else exchanged rows are put in order chunk by chunk, one a rank and expert
+  double permute_chunk_us = 0;           // of the host for each, x86
   double router_passes = 6;              // fp32 passes over tokens x experts
+  bool fused_swizzle = true;             // block scales are made in the layout of the products; else by more kernels
   double loss_bytes_per_logit = 16;
   double accumulate_bytes_per_weight = 8;        // gradient accumulation: read and write fp32 in wgrad
   bool fused_accumulation = true;                // in the GEMM's epilogue; else a kernel of its own
@@ -46,6 +49,7 @@ struct SoftwareProfile {
   double attention_scale = 1;                    // on the kernel's rate
   topology::Dispatcher dispatcher = topology::Dispatcher::all_to_all;
   int dispatcher_sms = 0;              // 0: the dispatcher's default
+  int deepep_sms = 0;                  // the same of DeepEP alone, where dispatcher_sms is 0
   bool fp8_dispatch = false;           // FP8 recipes send dispatched tokens in FP8 (1 byte and block scales)
   bool overlap_shared_expert = false;  // shared expert runs beside dispatch and combine
   CudaGraphs cuda_graphs = CudaGraphs::none;

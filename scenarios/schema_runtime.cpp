@@ -176,7 +176,7 @@ void read_runtime(Draft& draft) {
              .host_binding = software.host_binding,
              .host_launch_us = software.host_launch_us * host_factor(draft),
              .host_sync_us = software.host_sync_us * host_factor(draft),
-             .dispatcher_sms = software.dispatcher_sms};
+             .dispatcher_sms = 0};
   if (const auto i = fields.choice("cuda_graphs", parallelism::cuda_graphs_names())) {
     runtime.cuda_graphs = static_cast<CudaGraphs>(*i);
   }
@@ -187,6 +187,8 @@ void read_runtime(Draft& draft) {
   fields.read("host_binding", runtime.host_binding);
   fields.read("host_launch_us", runtime.host_launch_us, 0, 1e5);
   fields.read("host_sync_us", runtime.host_sync_us, 0, 1e6);
+  const bool deepep = runtime.dispatcher == topology::Dispatcher::deepep;
+  runtime.dispatcher_sms = deepep && software.dispatcher_sms == 0 ? software.deepep_sms : software.dispatcher_sms;
   fields.read("dispatcher_sms", runtime.dispatcher_sms, 0, 1024);
   settle_graphs(draft, fields, runtime);
   fields.refuse_unknown();

@@ -8,6 +8,7 @@
 
 #include "parallelism/software.h"
 #include "parallelism/software_generation.h"
+#include "validation/software_tags.h"
 
 namespace stepcast::validation {
 namespace {
@@ -443,16 +444,13 @@ class Mapper {
       assume("cuda_graphs not given: the profile's");
       out_.alternatives.push_back({"cuda_graphs", {"runtime.cuda_graphs=full_iteration"}});
     }
-    const std::string tags = run_.text("software_tags");
-    if (tags.find("host_binding") != std::string::npos) runtime["host_binding"] = true;
-    if (tags.find("graph_shared_expert") != std::string::npos) replace_software("graphs_shared_expert", true);
-    if (tags.find("router_fusion") != std::string::npos) {
-      const auto fused = parallelism::load_software(root_, "megatron-core-2026");  // the first with --moe-router-fusion
-      if (fused.ok()) {
-        replace_software("router_passes", fused->router_passes);
-      } else {
-        refuse("router_fusion: profile megatron-core-2026, which has it, is not in the catalogue");
-      }
+    const TaggedSoftware tagged = tagged_software(run_, root_);
+    if (!tagged.fault.empty()) refuse(tagged.fault);
+    if (tagged.host_binding) runtime["host_binding"] = true;
+    for (const auto& [key, value] : tagged.software.items()) replace_software(key.c_str(), value);
+    if (tagged.permute_fusion_open) {
+      assume("permute_fusion not given: off, as Megatron-Core's flag is unless it is set");
+      out_.alternatives.push_back({"permute_fusion", {"software.permute_fusion=true"}});
     }
     if (run_.has("tp_overlap")) overlap["tp"] = run_.text("tp_overlap") == "on";
     if (run_.text("ep_overlap") == "on") overlap["ep"] = true;

@@ -21,6 +21,12 @@ AffineTime fixed(Seconds s) { return {s, Seconds(0), Seconds(0)}; }
 Category category_of(Pass pass, Category category) { return pass == Pass::recompute ? Category::recompute : category; }
 
 // Reads bf16, writes the 1-byte (or narrower) tensor and its transposed copy for the weight gradient.
+// One byte a block of scales, read and written again in the order that the product wants (32 elements a block, 16 of
+// NVFP4).
+double swizzle_bytes(topology::Precision precision) {
+  return precision == topology::Precision::nvfp4 ? 2.0 / 16 : 2.0 / 32;
+}
+
 double quantise_bytes(topology::Precision precision) { return bf16_bytes + 2 * topology::element_bytes(precision); }
 
 }  // namespace
@@ -40,11 +46,20 @@ GraphScope::GraphScope(StageContext& ctx, std::string_view module) : ctx_(ctx), 
   const bool covered =
       runtime.cuda_graphs == CudaGraphs::partial && std::find(modules.begin(), modules.end(), module) != modules.end();
   if (!covered || before_) return;
-  OpSpec launch;
-  launch.name = "graph_launch";
-  launch.layer = ctx.layer;
-  ctx.out.compute(launch);
+  ctx.host_work("graph_launch", 1);
   ctx.out.in_graph(true);
+}
+
+void StageContext::host_work(const std::string& name, int launches) {
+  OpSpec op;
+  op.name = name;
+  op.layer = layer;
+  for (int i = 0; i < launches; ++i) out.compute(op);
+}
+
+bool StageContext::swizzles() const {
+  const std::string& recipe = spec.recipe.name;
+  return quantised() && !software().fused_swizzle && (recipe == "mxfp8" || recipe == "nvfp4");
 }
 
 GraphScope::~GraphScope() { ctx_.out.in_graph(before_); }
@@ -86,6 +101,15 @@ void StageContext::linear(Pass pass, const std::string& name, double m, double n
     op.time = fixed(topology::gemm_time(device(), precision, {gm, gn, depth, accumulate, has_wgrad(p)}));
     op.flops = 2 * gm * gn * gk;
     op.layer = layer;
+    if (quantise && swizzles()) {
+      OpSpec scales = op;
+      scales.name = name + what + ".swizzle" + suffix;
+      scales.category = category_of(p, Category::quantise);
+      scales.time = fixed(topology::membound_time(device(), Bytes((gm + gn) * gk * swizzle_bytes(precision)), 2));
+      scales.flops = 0;
+      scales.launch = false;  // by the call that makes the product
+      out.compute(scales);
+    }
     out.compute(op);
   };
   // Activation and weight, each read or written once in 16 bits and once in fp32.
@@ -147,6 +171,16 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
     op.flops_per_row = 2 * gn * gk;
     op.load = load;
     op.layer = layer;
+    if (swizzles()) {
+      OpSpec scales = op;
+      scales.name = name + what + ".swizzle" + suffix;
+      scales.category = category_of(pass, Category::quantise);
+      scales.time = topology::membound_per_row(device(), Bytes((gn + gk) * swizzle_bytes(precision)), Bytes(0),
+                                               2 * local_experts);
+      scales.flops_per_row = 0;
+      scales.launch = false;  // by the call that makes the products
+      out.compute(scales);
+    }
     out.compute(op);
   };
   if (is_forward(pass)) {

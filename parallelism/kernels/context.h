@@ -76,6 +76,10 @@ struct StageContext {
   // The same over routed rows.
   void elementwise_rows(Pass pass, std::string name, sim::Category category, double bytes_per_row, double kernels = 1);
 
+  // Time of the host alone, in kernel launches.
+  void host_work(const std::string& name, int launches);
+  // Whether block scales take a kernel of their own before each product.
+  [[nodiscard]] bool swizzles() const;
   // y[m,n] = x[m,k] w[k,n]. Emits what `pass` has of it, with quantise kernels of its input (forward) and output
   // gradient (backward), or the casts to fp32 and back.
   void linear(Pass pass, const std::string& name, double m, double n, double k, Operands operands = Operands::recipe);

@@ -153,6 +153,15 @@ void shared_expert(StageContext& ctx, Pass pass) {
   lower_mlp(ctx, pass, moe.shared_ffn, "shared_expert", module);
 }
 
+// Without fusion the rows of an all-to-all, which stand by sender and then by expert, are split into as many tensors as
+// the layer has experts in this group and put together again: host time for each, in launches of this host.
+void order_chunks(StageContext& ctx, const std::string& name) {
+  const SoftwareProfile& software = ctx.software();
+  if (software.permute_fusion || ctx.spec.runtime.dispatcher != Dispatcher::all_to_all) return;
+  const double launches = ctx.model().moe.experts * software.permute_chunk_us / std::max(software.host_launch_us, 1.0);
+  ctx.host_work(name + ".chunks", static_cast<int>(std::lround(launches)));
+}
+
 void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_side) {
   const double passes = token_side ? token_side_passes(ctx) : expert_side_passes(ctx);
   if (passes <= 0) return;
@@ -161,6 +170,7 @@ void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_s
   if (token_side) {
     ctx.elementwise(pass, name, Category::permute, row * ctx.tokens_moe * ctx.model().moe.top_k, 1);
   } else {
+    order_chunks(ctx, name);
     ctx.elementwise_rows(pass, name, Category::permute, row, 1);
   }
 }

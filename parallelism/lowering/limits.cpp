@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,11 +63,22 @@ Errors layout_limits(const Lowering& low) {
 Errors program_limits(const Lowering& low) {
   Errors errors;
   const sim::Program& program = low.step.program;
+  // Instructions name these by 16 bits.
+  const std::pair<std::size_t, const char*> tables[] = {
+      {static_cast<std::size_t>(program.loads), "layers with routing of their own"},
+      {program.channels.size(), "channels between pipeline ranks"},
+      {program.joins.size(), "groups that span pipeline ranks"}};
+  for (const auto& [size, what] : tables) {
+    if (size < most_operations) continue;
+    return {make_error(ErrorCode::unsupported,
+                       fmt::format("{} {}, more than the {} that one program holds", size, what, most_operations - 1),
+                       "/parallelism")};
+  }
   for (std::size_t c = 0; c < program.cohorts.size(); ++c) {
     const sim::Cohort& cohort = program.cohorts[c];
-    if (cohort.costs.size() >= most_operations || cohort.slots >= static_cast<int>(most_operations)) {
-      return {too_many_layers(static_cast<int>(c), layers_of(low.step, c))};
-    }
+    const std::size_t largest = std::max({cohort.costs.size(), cohort.works.size(), cohort.bodies.size(),
+                                          static_cast<std::size_t>(cohort.slots), cohort.groups.size()});
+    if (largest >= most_operations) return {too_many_layers(static_cast<int>(c), layers_of(low.step, c))};
     for (const sim::Body& body : cohort.bodies) {
       for (const sim::Instruction& in : body.instructions) {
         const sim::Cost& cost = cohort.costs[in.cost];

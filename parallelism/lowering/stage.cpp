@@ -234,12 +234,24 @@ void Stage::lower_all() {
 
 // Which messages hold compute up. Forwards and backwards that follow their own kind are warm-up and flush. Where sends
 // and receives are one group and a rank has several chunks, a pair's two inputs come together (Megatron-Core's
-// send_forward_backward_recv_forward_backward).
+// send_forward_backward_recv_forward_backward). A send goes in one batch with what the next slot receives from the
+// same stage (send_forward_recv_backward), on interleaved schedules from any (send_forward_recv_forward).
 void Stage::plan_messages(const std::vector<Slot>& slots, std::size_t at, BodyKey& key) const {
   const Overlap& overlap = low_.spec.overlap;
   const auto gradient = [](const Slot& s) {
     return s.kind == SlotKind::backward || s.kind == SlotKind::backward_input;
   };
+  const bool batched = low_.spec.software.p2p_host_sync && !overlap.p2p && at + 1 < slots.size();
+  if (batched && (slots[at].kind == SlotKind::forward || gradient(slots[at]))) {
+    const auto other = [&](const Slot& s, bool sends) {
+      const bool up = gradient(s) == sends;  // towards the first stage: a gradient sent, an activation received
+      return neighbour(s.chunk, up ? -1 : 1).rank;
+    };
+    const Slot& next = slots[at + 1];
+    const int from = next.kind == SlotKind::forward || gradient(next) ? other(next, false) : -1;
+    const bool another = from >= 0 && from != rank_;
+    key.send_alone = !another || (from != other(slots[at], true) && low_.spec.schedule != ScheduleKind::interleaved);
+  }
   const auto pairs = [&](std::size_t first) {
     return first + 1 < slots.size() && slots[first].kind == SlotKind::forward && gradient(slots[first + 1]);
   };

@@ -79,6 +79,7 @@ class Stage {
     bool holds_send = false;  // the next kernel waits for what it sends
     int gradient_chunk = -1;  // forward: also receives the gradient of the next slot, a backward of this chunk
     bool received = false;    // backward: the slot before did
+    bool send_alone = true;   // what it sends is no part of the batch that the next slot receives with
     auto operator<=>(const BodyKey&) const = default;
   };
 
@@ -94,9 +95,9 @@ class Stage {
   void forward(const BodyKey& key);
   void backward(const BodyKey& key, int chunk, Pass pass);
   void forward_backward(const BodyKey& key);
-  void await_message(std::uint8_t streams);
-  void receive_activation(int chunk, bool backward);
-  void send_activation(int chunk, bool backward, bool hold);
+  void await_messages();
+  bool receive_activation(int chunk, bool backward);  // false: nothing to receive
+  void send_activation(int chunk, bool backward, const BodyKey& key);
   void plan_messages(const std::vector<Slot>& slots, std::size_t at, BodyKey& key) const;
   [[nodiscard]] double stage_output_bytes() const;
   void set_layer(int layer);

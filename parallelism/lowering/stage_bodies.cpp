@@ -24,17 +24,19 @@ bool Stage::repeats(int layer_of_piece) const {
 
 double Stage::stage_output_bytes() const { return ctx_.tokens_sp * low_.spec.model.hidden * bf16_bytes; }
 
-// Whoever waits for messages with the host sees the device idle while the next kernels are issued.
-void Stage::await_message(std::uint8_t streams) {
+// Whoever waits for a batch of messages with the host sees the device idle while the next kernels are issued.
+void Stage::await_messages() {
   const StepSpec& spec = low_.spec;
   const bool synchronises = spec.software.p2p_host_sync && !spec.overlap.p2p;
   if (!synchronises || spec.runtime.cuda_graphs == CudaGraphs::full_iteration) return;
-  out_.host_sync("message", static_cast<std::uint8_t>(streams | sim::bit(sim::Stream::compute)));
+  out_.host_sync("message",
+                 static_cast<std::uint8_t>(sim::bit(sim::Stream::pp_send) | sim::bit(sim::Stream::pp_receive) |
+                                           sim::bit(sim::Stream::compute)));
 }
 
-void Stage::receive_activation(int chunk, bool backward) {
+bool Stage::receive_activation(int chunk, bool backward) {
   const Neighbour n = neighbour(chunk, backward ? 1 : -1);
-  if (n.rank < 0 || n.rank == rank_) return;
+  if (n.rank < 0 || n.rank == rank_) return false;
   CommSpec op;
   op.name = backward ? "receive_gradient" : "receive_activation";
   op.collective = "send_receive";
@@ -42,10 +44,10 @@ void Stage::receive_activation(int chunk, bool backward) {
   out_.receive(op);
   if (backward && low_.spec.software.keeps_stage_outputs) out_.free("activations.stage_output", stage_output_bytes());
   out_.wait_next(sim::bit(sim::Stream::pp_receive));
-  await_message(sim::bit(sim::Stream::pp_receive));
+  return true;
 }
 
-void Stage::send_activation(int chunk, bool backward, bool hold) {
+void Stage::send_activation(int chunk, bool backward, const BodyKey& key) {
   const Neighbour n = neighbour(chunk, backward ? -1 : 1);
   if (n.rank < 0 || n.rank == rank_) return;
   // Ranks of one TP group hold the same activation unless sequence parallelism splits it; each then sends its part.
@@ -66,14 +68,14 @@ void Stage::send_activation(int chunk, bool backward, bool hold) {
   op.nic_share = same_domain ? 0 : 1;
   out_.send(op);
   if (!backward && low_.spec.software.keeps_stage_outputs) out_.alloc("activations.stage_output", stage_output_bytes());
-  if (hold) {
+  if (key.holds_send) {
     OpSpec wait;
     wait.name = "wait_send";
     wait.wait_streams = sim::bit(sim::Stream::pp_send);
     wait.launch = false;
     out_.compute(wait);
   }
-  await_message(sim::bit(sim::Stream::pp_send));
+  if (key.send_alone) await_messages();
 }
 
 int Stage::gathered(const ParameterBlock& block) const { return out_.second_instance() ? block.pair_slot : block.slot; }
@@ -92,8 +94,9 @@ void Stage::forward(const BodyKey& key) {
   set_layer(-1);
   // One graph holds the whole iteration: nothing is launched kernel by kernel.
   out_.in_graph(low_.spec.runtime.cuda_graphs == CudaGraphs::full_iteration);
-  receive_activation(chunk, false);
-  if (key.gradient_chunk >= 0) receive_activation(key.gradient_chunk, true);
+  bool received = receive_activation(chunk, false);
+  if (key.gradient_chunk >= 0 && receive_activation(key.gradient_chunk, true)) received = true;
+  if (received) await_messages();
   if (p.content.embedding) {
     enter_block(p.embedding_block);
     lower_embedding(ctx_, Pass::forward);
@@ -118,7 +121,7 @@ void Stage::forward(const BodyKey& key) {
     ctx_.load = low_.mtp_first_load < 0 ? -1 : low_.mtp_first_load + i;
     lower_mtp(ctx_, Pass::forward);
   }
-  send_activation(chunk, false, key.holds_send);
+  send_activation(chunk, false, key);
   out_.wait_now();
 }
 
@@ -139,7 +142,7 @@ void Stage::backward(const BodyKey& key, int chunk, Pass pass) {
   }
   set_layer(-1);
   out_.in_graph(low_.spec.runtime.cuda_graphs == CudaGraphs::full_iteration);
-  if (has_dgrad(pass) && !key.received) receive_activation(chunk, true);
+  if (has_dgrad(pass) && !key.received && receive_activation(chunk, true)) await_messages();
   for (int i = p.content.mtp_layers - 1; i >= 0; --i) {
     enter_block(p.first_layer_block + p.content.layers + i);
     set_layer(low_.spec.model.layer_count() - 1);
@@ -173,7 +176,7 @@ void Stage::backward(const BodyKey& key, int chunk, Pass pass) {
     lower_embedding(ctx_, pass);
     leave_block(p.embedding_block, true);
   }
-  if (has_dgrad(pass)) send_activation(chunk, true, key.holds_send);
+  if (has_dgrad(pass)) send_activation(chunk, true, key);
   out_.wait_now();
 }
 

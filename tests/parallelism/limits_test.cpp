@@ -44,6 +44,15 @@ TEST_CASE("a rank with more layers than a program holds is refused") {
   check_refused(spec_of("llama-3-8b", "h100:8", 100'000), "/parallelism/pp", "100000 layers");
 }
 
+TEST_CASE("more channels between stages than instructions can name are refused") {
+  StepSpec spec = spec_of("llama-3-8b", "h100:64", 32832);
+  spec.degrees.pp = 64;
+  spec.degrees.vpp = 513;
+  spec.schedule = ScheduleKind::interleaved;
+  spec.workload.global_batch = 64;
+  check_refused(spec, "/parallelism", "65662 channels between pipeline ranks");
+}
+
 TEST_CASE("an operation longer than the clock holds is refused") {
   StepSpec spec = spec_of("llama-3-8b", "h100:8", 2);
   spec.workload.sequence_length = 1 << 24;

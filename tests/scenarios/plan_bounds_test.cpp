@@ -144,6 +144,17 @@ void draw_all(int count, std::uint64_t seed) {
        {"workload.global_batch=128", "overlap.delay_wgrad=true", "overlap.shared_expert=true",
         "precision.router_dtype=fp32"},
        true},
+      {"a host that waits for messages",
+       "llama-3-8b",
+       "a100:32",
+       {"workload.global_batch=64", "workload.sequence_length=2048", "software=megatron-lm-2021"},
+       false},
+      {"graphs of the router",
+       "deepseek-v3",
+       "h100:64",
+       {"workload.global_batch=128", "software=megatron-core-2026", "runtime.cuda_graphs=partial",
+        "runtime.graph_modules=[\"moe_router\"]"},
+       true},
   };
   for (const Case& c : cases) {
     DYNAMIC_SECTION(c.name) {
@@ -160,5 +171,5 @@ void draw_all(int count, std::uint64_t seed) {
 
 TEST_CASE("no bound is above the simulated step or its memory") { draw_all(8, 1); }
 
-// 10,000 layouts over the five systems, 6,000 with options of overlap and offload.
+// 20,000 layouts over the ten systems.
 TEST_CASE("no bound is above the simulated step on many layouts", "[slow]") { draw_all(2000, 2); }

@@ -104,6 +104,27 @@ TEST_CASE("the vocabulary is padded for the ranks that share it, and for one ran
   CHECK(padded_vocabulary(p, 50257, 8) == 50264);
 }
 
+TEST_CASE("a factor is a number for every device, or one a device") {
+  const std::string scenario = R"({"model": "olmoe-1b-7b", "cluster": "h100:8", "parallelism": {"ep": 8},
+    "workload": {"sequence_length": 1024, "global_batch": 8}, "software": {"name": "generic", "host_binding_factor": )";
+  const auto given = [&](const std::string& value) {
+    scenarios::ScenarioRequest request;
+    request.file = scenarios::write_file("factor.json", scenario + value + "}}");
+    request.catalog_root = source_dir;
+    return scenarios::load_scenario(request);
+  };
+  const auto all = given("0.5");
+  INFO((all ? std::string() : shown(all.errors())));
+  REQUIRE(all.ok());
+  CHECK(factor_of(all->spec.software.host_binding_factor, "h100") == 0.5);
+  CHECK(factor_of(all->spec.software.host_binding_factor, "gb200") == 0.5);
+  const auto one = given(R"({"h100": 0.9})");
+  REQUIRE(one.ok());
+  CHECK(factor_of(one->spec.software.host_binding_factor, "h100") == 0.9);
+  CHECK(factor_of(one->spec.software.host_binding_factor, "gb200") < 0.9);
+  for (const char* wrong : {"0", "11", "\"half\"", "[1]", R"({"h100": 11})"}) CHECK_FALSE(given(wrong).ok());
+}
+
 TEST_CASE("an unknown profile names the nearest") {
   const auto loaded = load_software(source_dir, "megatron-core-2027");
   REQUIRE_FALSE(loaded.ok());

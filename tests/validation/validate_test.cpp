@@ -191,4 +191,32 @@ TEST_CASE("Tags of a row's software replace values of its profile") {
   CHECK(mapped->scenario.at("software").at("router_passes") == 6);
   CHECK(mapped->scenario.at("software").at("graphs_shared_expert") == true);
   CHECK(mapped->scenario.at("runtime").at("host_binding") == true);
+  CHECK(mapped->scenario.at("software").at("permute_fusion") == true);
+}
+
+TEST_CASE("A row of Megatron-Core that does not state permute fusion runs without, and says so") {
+  const std::string head =
+      "id,kind,model,device,devices,sequence_length,global_batch,tp,pp,ep,software,permute_fusion,"
+      "software_tags,step_time_s\na,moe,Mixtral-8x7B,gb200,32,4096,64,1,1,8,";
+  const auto mapped = [&](const std::string& cells) {
+    const auto file = parse_runs(head + cells + ",2.0\n", "runs.csv");
+    REQUIRE(file.ok());
+    auto run = map_run(file->runs.front(), root);
+    REQUIRE(run.ok());
+    return std::move(*run);
+  };
+  const auto says = [](const MappedRun& m, const std::string& what) {
+    return std::any_of(m.assumed.begin(), m.assumed.end(),
+                       [&](const std::string& a) { return a.find(what) != std::string::npos; });
+  };
+  const MappedRun open = mapped("megatron-core-2025,,");
+  CHECK(open.scenario.at("software").at("permute_fusion") == false);
+  CHECK(says(open, "permute_fusion not given: off"));
+  const MappedRun on = mapped("megatron-core-2025,on,fused_quantise_swizzle;tuned_dispatcher");
+  CHECK(on.scenario.at("software").at("permute_fusion") == true);
+  CHECK(on.scenario.at("software").at("fused_swizzle") == true);
+  CHECK(on.scenario.at("software").at("deepep_sms") == 32);
+  CHECK_FALSE(says(on, "permute_fusion"));
+  CHECK(mapped("megatron-core-2025,off,").scenario.at("software").at("permute_fusion") == false);
+  CHECK(mapped("megatron-bridge-26.04,,").scenario.at("software").is_string());
 }
