@@ -87,7 +87,8 @@ std::string forecasts_csv(const std::vector<RowResult>& rows) {
   for (const RowResult& r : rows) {
     out += scenarios::csv_line({r.id, r.family, r.device, r.kind, r.software, number(r.measured_s),
                                 number(r.predicted_s), number(r.error), number(r.low_s), number(r.high_s),
-                                number(r.predicted_peak_memory_gb), number(r.measured_peak_memory_gb)});
+                                number(r.predicted_peak_memory_gb),
+                                r.measured_peak_memory_gb > 0 ? number(r.measured_peak_memory_gb) : ""});
   }
   return out;
 }
@@ -118,6 +119,7 @@ Result<std::vector<RowResult>> parse_forecasts(const std::string& text, const st
                                                     {10, &r.predicted_peak_memory_gb},
                                                     {11, &r.measured_peak_memory_gb}};
     for (const auto& [at, target] : numbers) {
+      if (target == &r.measured_peak_memory_gb && f[at].empty()) continue;  // not measured
       char* end = nullptr;
       *target = std::strtod(f[at].c_str(), &end);
       if (f[at].empty() || *end != '\0' || !std::isfinite(*target)) {
