@@ -112,7 +112,14 @@ Result<RunSummary> read_run(const JsonDocument& document) {
         root.where("schema"));
   }
   run.name = root.text("name").value_or("");
-  if (const auto* scenario = root.find("scenario")) run.scenario = *scenario;
+  root.require("scenario");
+  if (auto scenario = root.object("scenario")) {
+    for (const char* key : {"model", "cluster", "workload"}) {
+      scenario->require(key);
+      static_cast<void>(scenario->object(key));
+    }
+    run.scenario = *root.find("scenario");
+  }
   const auto block = [&](const char* key, const auto& read) {
     root.require(key);
     if (auto fields = root.object(key)) read(*fields);
@@ -140,6 +147,9 @@ Result<RunSummary> read_run(const JsonDocument& document) {
     for (const std::string& category : f.unread()) {
       if (auto stats = f.object(category))
         run.breakdown_s[category] = stats->required_number("mean_s", 0, huge).value_or(0);
+    }
+    if (run.breakdown_s.empty() && errors.empty()) {
+      errors.push_back(make_error(ErrorCode::invalid, "no part of the step is given", document.where("/breakdown")));
     }
   });
   root.list("communication", [&](const Json& row, const std::string&) {

@@ -198,6 +198,35 @@ void read_calibration(Draft& draft) {
                   *file));
 }
 
+namespace {
+
+// A value by device under a name that no device has would be a value that does nothing: a slip of a known name is an
+// error, another name (a device of one's own in a profile) is said.
+void check_device_names(Draft& draft) {
+  const auto devices = topology::list_devices(draft.catalog_root);
+  if (!devices || !draft.tree.contains("software") || !draft.tree["software"].is_object()) return;
+  std::vector<std::string> known = *devices;
+  known.insert(known.end(), {"default", draft.spec.cluster.device.name});
+  for (const char* key : {"attention", "host_factor", "host_binding_factor", "expert_fp8_level"}) {
+    const Json& block = draft.tree["software"];
+    if (!block.contains(key) || !block[key].is_object()) continue;
+    for (const auto& [device, value] : block[key].items()) {
+      if (std::find(known.begin(), known.end(), device) != known.end()) continue;
+      std::string small = device;
+      std::transform(small.begin(), small.end(), small.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      if (nearest_name(small, known)) {
+        draft.fail(fmt::format("/software/{}{}", key, pointer_step(device)),
+                   fmt::format("unknown device {}{}", shown_name(device), suggestion(small, known)));
+      } else {
+        draft.assume(fmt::format("software.{} of {}: no device of the catalogue, without effect", key, device));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void read_software(Draft& draft) {
   JsonFields fields = draft.block("software");
   const auto name = fields.text("name");
@@ -214,6 +243,7 @@ void read_software(Draft& draft) {
   const std::size_t before = draft.errors.size();
   parallelism::read_software_values(fields, "scenario", draft.spec.software);
   fields.refuse_unknown();
+  check_device_names(draft);
   draft.software_ok = draft.errors.size() == before;
   if (const auto block = draft.tree.find("software"); block != draft.tree.end() && block->is_object()) {
     draft.software_values = *block;

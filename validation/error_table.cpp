@@ -85,10 +85,10 @@ std::string forecasts_csv(const std::vector<RowResult>& rows) {
   std::string out = std::string(csv_header) + "\n";
   const auto number = [](double value) { return fmt::format("{:.6g}", value); };
   for (const RowResult& r : rows) {
-    out += scenarios::csv_line({r.id, r.family, r.device, r.kind, r.software, number(r.measured_s),
-                                number(r.predicted_s), number(r.error), number(r.low_s), number(r.high_s),
-                                number(r.predicted_peak_memory_gb),
-                                r.measured_peak_memory_gb > 0 ? number(r.measured_peak_memory_gb) : ""});
+    out +=
+        scenarios::csv_line({r.id, r.family, r.device, r.kind, r.software, number(r.measured_s), number(r.predicted_s),
+                             number(r.error), number(r.low_s), number(r.high_s), number(r.predicted_peak_memory_gb),
+                             r.measured_peak_memory_gb > 0 ? number(r.measured_peak_memory_gb) : ""});
   }
   return out;
 }

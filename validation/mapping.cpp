@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "parallelism/software.h"
 #include "parallelism/software_generation.h"
+#include "validation/published_names.h"
 #include "validation/software_tags.h"
 
 namespace stepcast::validation {
@@ -18,75 +21,6 @@ using Json = nlohmann::ordered_json;
 std::string lower(std::string s) {
   std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return s;
-}
-
-bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-// "Llama3.1-405B" and "llama-3.1-405b" are one name: letters and digits count, case and what separates them does not.
-std::string letters(const std::string& name) {
-  std::string out;
-  for (const char c : lower(name)) {
-    if (word(c)) out += c;
-  }
-  return out;
-}
-
-// Where `part`'s letters end in `name`, if they stand in it and no number goes on there (V3 is not V3.2, 7b not 70b).
-std::optional<std::size_t> end_in(const std::string& name, const std::string& part) {
-  for (std::size_t begin = 0; begin < name.size(); ++begin) {
-    if (begin > 0 && word(name[begin - 1])) continue;
-    std::size_t at = begin;
-    std::size_t k = 0;
-    while (at < name.size() && k < part.size() && (!word(name[at]) || name[at] == part[k]))
-      k += word(name[at++]) ? 1 : 0;
-    if (k < part.size()) continue;
-    const bool number = at < name.size() && digit(part.back()) &&
-                        (digit(name[at]) || (name[at] == '.' && at + 1 < name.size() && digit(name[at + 1])));
-    if (!number) return at;
-  }
-  return std::nullopt;
-}
-
-// Names of the model catalogue are those of its files.
-std::vector<std::string> model_names(const std::filesystem::path& root) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(root / "models" / "catalog", error)) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// The longest catalogue name that stands in a published one, or the only one that goes on where it ends.
-std::optional<std::string> catalogue_model(const std::vector<std::string>& catalogue, const std::string& published) {
-  const std::string name = lower(published);
-  std::optional<std::string> best;
-  for (const std::string& candidate : catalogue) {
-    if (!end_in(name, letters(candidate))) continue;
-    if (!best || letters(candidate).size() > letters(*best).size()) best = candidate;
-  }
-  if (best) return best;
-  const std::string begins = letters(name.substr(0, name.find_first_of("([")));
-  constexpr std::size_t shortest = 4;
-  for (const std::string& candidate : catalogue) {
-    const std::string whole = letters(candidate);
-    if (begins.size() < shortest || !whole.starts_with(begins)) continue;
-    if (digit(begins.back()) && digit(whole[begins.size()])) continue;
-    if (best) return std::nullopt;
-    best = candidate;
-  }
-  return best;
-}
-
-// "(4 layers, EP8)" in a proxy's name.
-int layers_in_name(const std::string& name) {
-  const auto at = name.find(" layers");
-  if (at == std::string::npos) return 0;
-  auto begin = at;
-  while (begin > 0 && std::isdigit(static_cast<unsigned char>(name[begin - 1])) != 0) --begin;
-  return begin == at ? 0 : std::stoi(name.substr(begin, std::min<std::size_t>(at - begin, 6)));
 }
 
 class Mapper {
@@ -387,14 +321,24 @@ class Mapper {
     const std::string r = lower(run_.text("routing"));
     routing["skew"] = "balanced";
     if (r.starts_with("capacity:")) {
-      routing["capacity_factor"] = std::stod(r.substr(9).empty() ? "1" : r.substr(9));
+      const std::string factor = r.substr(9);
+      double value = 1;
+      const auto [end, code] = std::from_chars(factor.data(), factor.data() + factor.size(), value);
+      if (!factor.empty() && (code != std::errc{} || *end != '\0' || !std::isfinite(value)))
+        refuse(fmt::format("routing is '{}', a number is expected behind 'capacity:'", r.substr(0, 40)));
+      routing["capacity_factor"] = value;
       routing["drop"] = "pad";
+    } else if (r.starts_with("zipf:")) {
+      routing["skew"] = r;
     } else if (r.empty()) {
       assume("routing not given: balanced (benchmarks usually force it)");
       out_.alternatives.push_back({"routing", {"routing.skew=zipf:0.3"}});
     } else if (r == "natural") {
       assume("natural routing: mild skew, zipf:0.2");
       routing["skew"] = "zipf:0.2";
+    } else if (r != "balanced" && r != "forced-balanced") {
+      refuse(fmt::format("routing is '{}', allowed: balanced, forced-balanced, natural, capacity:FACTOR, zipf:EXPONENT",
+                         r.substr(0, 40)));
     }
     out_.scenario["routing"] = routing;
   }

@@ -45,6 +45,10 @@ const std::map<std::string, double, std::less<>> number_columns = {{"devices", 1
                                                                    {"ffn", 1},
                                                                    {"vocab", 1}};
 
+constexpr std::array<const char*, 8> switch_columns = {"ep_overlap", "delay_wgrad",      "tp_overlap",
+                                                       "dp_overlap", "grouped_gemm",     "permute_fusion",
+                                                       "mtp",        "sequence_parallel"};
+
 const std::set<std::string, std::less<>> other_columns = {
     "id",          "family",           "kind",           "source",
     "model",       "device",           "precision",      "sharding",
@@ -177,6 +181,11 @@ std::string implausible(const MeasuredRun& run) {
   if (!kind.empty() && kind != "moe" && kind != "dense")
     return fmt::format("kind is '{}', allowed: moe, dense{}", run.text("kind").substr(0, 40),
                        suggestion(kind, {"moe", "dense"}));
+  for (const char* column : switch_columns) {
+    const std::string text = run.text(column);
+    if (text.empty() || text == "on" || text == "off") continue;
+    return fmt::format("{} is '{}', allowed: on, off (or an empty cell)", column, text.substr(0, 40));
+  }
   const double step = run.step_time_s();
   if (!run.has("step_time_s")) return "no step_time_s: nothing to compare with";
   if (step <= 0) return fmt::format("step_time_s is {}, expected seconds above 0", run.text("step_time_s"));

@@ -1,5 +1,13 @@
 #include "validation/software_tags.h"
 
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "parallelism/software.h"
 
 namespace stepcast::validation {
@@ -8,12 +16,27 @@ namespace {
 // SMs of DeepEP where a source says that it was tuned and not how; Megatron-Core's own default is 20.
 constexpr int tuned_sms = 32;
 
+constexpr std::array<std::string_view, 7> known_tags = {
+    "permute_fusion",         "router_fusion",       "tuned_dispatcher", "host_binding",
+    "fused_quantise_swizzle", "graph_shared_expert", "quantise_in_norm"};
+
 }  // namespace
 
 TaggedSoftware tagged_software(const MeasuredRun& run, const std::filesystem::path& catalog_root) {
   TaggedSoftware tagged;
-  const std::string tags = run.text("software_tags");
-  const auto has = [&](const char* tag) { return tags.find(tag) != std::string::npos; };
+  const std::string text = run.text("software_tags");
+  std::set<std::string> tags;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(';', at), text.size());
+    const std::string tag = text.substr(at, end - at);
+    at = end + 1;
+    if (tag.empty()) continue;
+    if (std::find(known_tags.begin(), known_tags.end(), tag) == known_tags.end() && tagged.fault.empty()) {
+      tagged.fault = fmt::format("software_tags has '{}', allowed: {}", tag.substr(0, 40), fmt::join(known_tags, ", "));
+    }
+    tags.insert(tag);
+  }
+  const auto has = [&](const char* tag) { return tags.contains(tag); };
   tagged.host_binding = has("host_binding");
   if (has("graph_shared_expert")) tagged.software["graphs_shared_expert"] = true;
   if (has("fused_quantise_swizzle")) tagged.software["fused_swizzle"] = true;

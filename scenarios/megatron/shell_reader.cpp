@@ -75,16 +75,56 @@ class Reader {
   }
 
   void statement() {
-    lexer_.skip_blanks();
+    lexer_.skip_white();
     if (lexer_.at_end() || lexer_.skip_separator()) return;
+    // What stands behind && or || is read as a branch of its own, up to the end of the group it opens.
+    const bool guarded = guard_.has_value();
+    const std::size_t depth = branches_.size();
+    if (guarded) branches_.push_back(*guard_);
+    guard_.reset();
+    group_opened_ = false;
+    one_statement();
+    if (guarded && group_opened_) {
+      groups_.push_back(depth);
+    } else if (guarded && branches_.size() > depth) {
+      branches_.erase(branches_.begin() + static_cast<std::ptrdiff_t>(depth));
+    }
+  }
+
+  void one_statement() {
     bool appended = false;
     const std::size_t before = lexer_.position();
+    status_ = true;
     if (const auto name = lexer_.assignment(appended)) {
       assign(*name, appended);
+      lexer_.skip_blanks();
+      if (const auto chain = lexer_.skip_chain()) guard(*chain);
       return;
     }
     command();
     if (lexer_.position() == before) lexer_.skip_line();
+  }
+
+  // What follows runs where the status of the statement before is as && or || wants it. One that did not run leaves
+  // the status as it was.
+  void guard(char chain) {
+    if (!branches_.empty() && branches_.back().guard && !branches_.back().taken) status_ = branches_.back().status;
+    Branch next;
+    next.guard = true;
+    next.known = status_.has_value();
+    next.status = status_;
+    next.taken = next.known && *status_ == (chain == '&');
+    guard_ = next;
+  }
+
+  // Of what was read; commands succeed where nothing tells.
+  static std::optional<bool> status_of(const ShellValue& words) {
+    if (words.empty()) return true;
+    const std::string& first = words.front().text;
+    if (first == "false") return false;
+    if (first == "[" || first == "[[") return test(words);
+    if (first == "test" || first == "((" || first.starts_with("((")) return std::nullopt;
+    return true;
   }
 
   void assign(const std::string& name, bool appended) {
@@ -103,6 +143,7 @@ class Reader {
     }
     if (!live()) {
       skipped(value);
+      not_followed(name, value.front().line);
       return;
     }
     const ShellValue before = appended ? variables_[name] : ShellValue{};
@@ -129,12 +170,25 @@ class Reader {
     }
   }
 
+  // An assignment whose place is not understood leaves a value that may be another.
+  void not_followed(const std::string& name, int line) {
+    if (std::all_of(branches_.begin(), branches_.end(), [](const Branch& b) { return b.known || b.taken; })) return;
+    warnings_.push_back(
+        fmt::format("line {}: {} is set in a loop, a case or behind a test that is not understood: not "
+                    "followed (state it with --define)",
+                    line, name));
+  }
+
   void command() {
     ShellValue words;
+    std::optional<char> chain;
     while (!lexer_.at_end()) {
       lexer_.skip_blanks();
-      if (lexer_.at_end() || lexer_.skip_separator()) break;
-      const bool test = !words.empty() && (words.front().text == "if" || words.front().text == "elif");
+      if (lexer_.at_end()) break;
+      chain = lexer_.skip_chain();
+      if (chain || lexer_.skip_separator()) break;
+      const std::string first = words.empty() ? "" : words.front().text;
+      const bool test = first == "if" || first == "elif" || first == "[" || first == "[[";
       const std::size_t before = lexer_.position();
       ShellValue more = lexer_.word(!test, test);
       if (test && more.empty()) more = {{"", lexer_.line()}};
@@ -144,14 +198,24 @@ class Reader {
     }
     if (words.empty()) return;
     if (words.front().text == "if" || words.front().text == "elif") {
-      condition(words);
+      condition(words, chain.has_value());
       return;
+    }
+    if (chain) {
+      status_ = status_of(words);
+      guard(*chain);
     }
     finish(words);
   }
 
   // Words that stand before a statement; the statement itself is read next.
   bool keyword(const std::string& word) {
+    if (word == "{") group_opened_ = true;
+    if (word == "}" && !groups_.empty()) {
+      if (branches_.size() > groups_.back()) branches_.resize(groups_.back());
+      groups_.pop_back();
+      return true;
+    }
     if (word == "then" || word == "do" || word == "export" || word == "local" || word == "declare" || word == "{") {
       return true;
     }
@@ -166,16 +230,28 @@ class Reader {
     }
     if (word == "for" || word == "while" || word == "until" || word == "case") {
       branches_.push_back({});
-      lexer_.skip_line();
+      head_of_loop(word == "case");
       return true;
     }
     return false;
   }
 
-  void condition(ShellValue words) {
+  // Up to the list of a loop's body, or the `in` of a case.
+  void head_of_loop(bool is_case) {
+    while (!lexer_.at_end()) {
+      lexer_.skip_blanks();
+      if (lexer_.at_end() || lexer_.skip_separator()) return;
+      const std::size_t before = lexer_.position();
+      const ShellValue word = lexer_.word(true, true);
+      if (lexer_.position() == before) return lexer_.skip_line();
+      if (is_case && !word.empty() && word.front().text == "in") return;
+    }
+  }
+
+  void condition(ShellValue words, bool compound) {
     const bool another = words.front().text == "elif";
     words.erase(words.begin());
-    const auto holds = test(words);
+    const auto holds = compound ? std::nullopt : test(words);
     if (!another || branches_.empty()) branches_.push_back({});
     Branch& branch = branches_.back();
     if (!another) branch.known = true;
@@ -263,6 +339,8 @@ class Reader {
 
   struct Branch {
     bool known = false, taken = false, done = false;
+    bool guard = false;          // behind && or ||
+    std::optional<bool> status;  // guard: of what stands before it
   };
 
   const std::map<std::string, std::string>& defines_;
@@ -270,6 +348,10 @@ class Reader {
   std::vector<std::string> order_;  // of first assignment
   ShellLexer lexer_;
   std::vector<Branch> branches_;
+  std::optional<Branch> guard_;      // of the next statement
+  std::optional<bool> status_;       // of the last one; nothing: not understood
+  bool group_opened_ = false;        // by the last one: {
+  std::vector<std::size_t> groups_;  // branches outside of each open group behind && or ||
   std::vector<Candidate> commands_;
   ShellValue loose_;
   std::vector<std::string> warnings_;

@@ -181,6 +181,13 @@ bool ShellLexer::skip(char c) {
   return true;
 }
 
+std::optional<char> ShellLexer::skip_chain() {
+  const char c = peek();
+  if ((c != '&' && c != '|') || peek(1) != c) return std::nullopt;
+  take();
+  return take();
+}
+
 bool ShellLexer::skip_separator() {
   const char c = peek();
   if (c == '<' && peek(1) == '<' && peek(2) != '<') {

@@ -40,6 +40,8 @@ class ShellLexer {
   // A separator (line end, ';', '&', '|', redirection with its target) if one stands here. Behind the line of a `<<END`
   // its here-document is passed over; one that never ends is none.
   bool skip_separator();
+  // '&' for "&&" and '|' for "||", if one stands here.
+  std::optional<char> skip_chain();
   // `c` itself, if it stands here.
   bool skip(char c);
   void skip_white();  // blanks and line ends, as inside an array

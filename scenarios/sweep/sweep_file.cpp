@@ -1,6 +1,7 @@
 #include "scenarios/sweep/sweep_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -39,7 +40,11 @@ class Reader {
     read_scenario(fields);
     fields.read("ignore_memory", sweep_.ignore_memory);
     fields.list("results", [&](const Json& value, const std::string& pointer) {
-      if (value.is_string()) {
+      constexpr std::array<const char*, 5> own_columns = {"sweep", "point", "values", "error", "message"};
+      const bool own = std::any_of(own_columns.begin(), own_columns.end(), [&](const char* c) { return value == c; });
+      if (own) {
+        fail(pointer, fmt::format("{} is a column of every sweep, no result of a forecast", shown(value)));
+      } else if (value.is_string()) {
         sweep_.results.push_back(value.get<std::string>());
       } else {
         fail(pointer, fmt::format("found {}; the path of a result is expected, as in utilisation.mfu", shown(value)));
@@ -103,6 +108,14 @@ class Reader {
     for (const auto& [key, value] : entry.items()) {
       if (!keys_.insert({key, pointer}).second) {
         fail(pointer + pointer_step(key), fmt::format("{} is varied twice", shown_name(key)));
+      }
+      for (const auto& other : keys_) {
+        const std::string& part = key.size() > other.first.size() ? key : other.first;
+        const std::string& whole = key.size() > other.first.size() ? other.first : key;
+        if (part.starts_with(whole + ".")) {
+          fail(pointer + pointer_step(key),
+               fmt::format("{} is varied, and so is {} within it", shown_name(whole), shown_name(part)));
+        }
       }
       SweepValues values;
       values.key = key;

@@ -144,12 +144,20 @@ TEST_CASE("A result is read strictly") {
   const auto empty = read(R"({"schema": "stepcast.forecast/1"})");
   REQUIRE_FALSE(empty.ok());
   CHECK(empty.errors().size() >= 6);
-  const auto negative = read(R"({"schema": "stepcast.forecast/1", "engine": {"devices": 8}, "step_time_s": {"mean": -1},
+  const auto negative = read(R"({"schema": "stepcast.forecast/1",
+    "scenario": {"model": {}, "cluster": {}, "workload": {}}, "engine": {"devices": 8}, "step_time_s": {"mean": -1},
     "throughput": {"tokens_per_s": 1}, "utilisation": {"mfu": 0.3, "hfu": 0.3}, "memory": {"peak_bytes": 1},
     "breakdown": {"gemm": {"mean_s": 1}}})");
   REQUIRE_FALSE(negative.ok());
   CHECK(negative.errors().size() == 1);
   CHECK(negative.errors().front().where.find("/step_time_s/mean") != std::string::npos);
+  const auto bare = read(R"({"schema": "stepcast.forecast/1", "scenario": {"model": {}, "cluster": 3},
+    "engine": {"devices": 8}, "step_time_s": {"mean": 1}, "throughput": {"tokens_per_s": 1},
+    "utilisation": {"mfu": 0.3, "hfu": 0.3}, "memory": {"peak_bytes": 1}, "breakdown": {}})");
+  REQUIRE_FALSE(bare.ok());
+  REQUIRE(bare.errors().size() == 2);
+  CHECK(bare.errors()[0].where.find("/scenario/cluster") != std::string::npos);
+  CHECK(bare.errors()[1].message == "key 'workload' is missing");
 }
 
 }  // namespace

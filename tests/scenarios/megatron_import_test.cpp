@@ -300,6 +300,37 @@ TEST_CASE("here-documents are no part of the script around them") {
   CHECK(says(imported("cat <<EOF\n--num-layers 4\nEOF\n" + model + rest).warnings, "line 2: a here-document"));
 }
 
+TEST_CASE("what stands behind && or || is read where the shell would run it") {
+  const std::string rest =
+      "\npython train.py --num-layers $L --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 "
+      "--vocab-size 32000 --world-size 8 --bf16\n";
+  const auto layers = [&](const std::string& line) {
+    INFO(line);
+    const auto made = imported("L=2\n" + line + rest);
+    return made.scenario["model"]["layers"].front()["repeat"].get<int>();
+  };
+  CHECK(layers("[ a = b ] && L=4") == 2);
+  CHECK(layers("[ a = a ] && L=4") == 4);
+  CHECK(layers("[ a = a ] || L=4") == 2);
+  CHECK(layers("[ -n \"$UNSET\" ] && L=4") == 2);
+  CHECK(layers("false && L=4") == 2);
+  CHECK(layers("true || L=4") == 2);
+  CHECK(layers("false || L=4") == 4);
+  CHECK(layers("mkdir -p out && L=4") == 4);
+  CHECK(layers("[ a = b ] && L=4 || L=8") == 8);
+  CHECK(layers("[ a = a ] && L=4 || L=8") == 4);
+  CHECK(layers("[ a = b ] && { L=4; }\nM=1") == 2);
+  CHECK(layers("[ a = a ] && { L=4; }\nM=1") == 4);
+  CHECK(layers("for L in 4; do :; done") == 2);
+  CHECK(layers("case a in a) X=4;; esac") == 2);
+  CHECK(layers("while false; do X=4; done; L=6") == 6);
+  for (const char* line : {"test 1 -gt 2 && L=4", "for i in 1 2; do L=4; done", "case a in\na) L=4;;\nesac",
+                           "if [ a = a ] && [ a = b ]; then L=4; fi"}) {
+    CHECK(layers(line) == 2);
+    CHECK(says(imported("L=2\n" + std::string(line) + rest).warnings, "L is set in a loop"));
+  }
+}
+
 TEST_CASE("broken Megatron arguments are named with their line") {
   const auto error_of = [](const std::string& text, const std::string& file = "run.sh") {
     const auto result = import_text(text, file);

@@ -122,6 +122,13 @@ TEST_CASE("a factor is a number for every device, or one a device") {
   REQUIRE(one.ok());
   CHECK(factor_of(one->spec.software.host_binding_factor, "h100") == 0.9);
   CHECK(factor_of(one->spec.software.host_binding_factor, "gb200") < 0.9);
+  const auto slip = given(R"({"H100": 0.9})");
+  REQUIRE_FALSE(slip.ok());
+  CHECK(shown(slip.errors()).find("did you mean 'h100'?") != std::string::npos);
+  const auto own = given(R"({"our-own-box": 0.9})");
+  REQUIRE(own.ok());
+  CHECK(std::any_of(own->assumptions.begin(), own->assumptions.end(),
+                    [](const std::string& a) { return a.find("our-own-box") != std::string::npos; }));
   for (const char* wrong : {"0", "11", "\"half\"", "[1]", R"({"h100": 11})"}) CHECK_FALSE(given(wrong).ok());
 }
 

@@ -114,6 +114,15 @@ TEST_CASE("faults of a sweep file are named with their place") {
   has(error_of(R"({"scenario": 3, "vary": [{"seed": [1]}]})"), "/scenario");
   has(error_of(R"({"scenario": "olmoe-1b-7b-h100-8"})"), "'vary' is missing");
   has(error_of(R"({"scenario": "olmoe-1b-7b-h100-8", "vary": []})"), "no key is varied");
+  for (const char* own : {"error", "point", "sweep", "values", "message"}) {
+    const std::string text = error_of(R"({"scenario": "olmoe-1b-7b-h100-8", "vary": [{"seed": [1]}], "results": [")" +
+                                      std::string(own) + "\"]}");
+    has(text, "/results/0");
+    has(text, "a column of every sweep");
+  }
+  has(error_of(R"({"scenario": "olmoe-1b-7b-h100-8",
+    "vary": [{"workload.micro_batch": [4, 2]}, {"workload": [{"global_batch": 64}]}]})"),
+      "workload is varied, and so is workload.micro_batch within it");
   has(error_of(R"({"scenario": "olmoe-1b-7b-h100-8", "varry": [{"seed": [1]}], "vary": [{"seed": [1]}]})"),
       "did you mean 'vary'?");
   for (const char* name : {"../evil", "", "a/b", ".hidden", "-flag", "a\\nb"}) {

@@ -27,6 +27,16 @@ std::string refusal(const std::string& row) {
 
 }  // namespace
 
+TEST_CASE("a switch is on or off") {
+  const auto file = parse_runs(
+      "id,model,device,devices,step_time_s,ep_overlap\na,m,h100,8,1.0,on\nb,m,h100,8,1.0,true\nc,m,h100,8,1.0,\n",
+      "runs.csv");
+  REQUIRE(file.ok());
+  CHECK(file->runs.size() == 2);
+  REQUIRE(file->refused.size() == 1);
+  CHECK(file->refused.front().why == "ep_overlap is 'true', allowed: on, off (or an empty cell)");
+}
+
 TEST_CASE("a good row keeps its cells, an empty cell is unknown") {
   const RunsFile file = parse("a,m,h100,8,4096,8,1.5,,,\"two, \"\"quoted\"\"\"\n");
   REQUIRE(file.runs.size() == 1);

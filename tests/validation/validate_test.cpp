@@ -217,6 +217,16 @@ TEST_CASE("A row of Megatron-Core that does not state permute fusion runs withou
   CHECK(on.scenario.at("software").at("fused_swizzle") == true);
   CHECK(on.scenario.at("software").at("deepep_sms") == 32);
   CHECK_FALSE(says(on, "permute_fusion"));
+  const auto refused = [&](const std::string& cells, const std::string& says_what) {
+    const auto file = parse_runs(head + cells + ",2.0\n", "runs.csv");
+    REQUIRE(file.ok());
+    const auto run = file->runs.empty() ? Result<MappedRun>(Errors{}) : map_run(file->runs.front(), root);
+    const std::string why = file->runs.empty() ? file->refused.front().why : run.errors().front().message;
+    INFO(why);
+    CHECK(why.find(says_what) != std::string::npos);
+  };
+  refused("megatron-core-2025,true,", "permute_fusion is 'true', allowed: on, off");
+  refused("megatron-core-2025,on,no_permute_fusion", "software_tags has 'no_permute_fusion'");
   CHECK(mapped("megatron-core-2025,off,").scenario.at("software").at("permute_fusion") == false);
   CHECK(mapped("megatron-bridge-26.04,,").scenario.at("software").is_string());
 }
