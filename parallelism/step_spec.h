@@ -137,4 +137,11 @@ struct StepSpec {
   std::uint64_t seed = 1;
 };
 
+// SMs of an exchange as the scenario states them, else as its software profile does for the dispatcher; 0: neither.
+[[nodiscard]] inline int stated_sms(const StepSpec& spec) {
+  if (spec.runtime.dispatcher_sms > 0) return spec.runtime.dispatcher_sms;
+  if (spec.software.dispatcher_sms > 0) return spec.software.dispatcher_sms;
+  return spec.runtime.dispatcher == topology::Dispatcher::deepep ? spec.software.deepep_sms : 0;
+}
+
 }  // namespace stepcast::parallelism

@@ -187,8 +187,6 @@ void read_runtime(Draft& draft) {
   fields.read("host_binding", runtime.host_binding);
   fields.read("host_launch_us", runtime.host_launch_us, 0, 1e5);
   fields.read("host_sync_us", runtime.host_sync_us, 0, 1e6);
-  const bool deepep = runtime.dispatcher == topology::Dispatcher::deepep;
-  runtime.dispatcher_sms = deepep && software.dispatcher_sms == 0 ? software.deepep_sms : software.dispatcher_sms;
   fields.read("dispatcher_sms", runtime.dispatcher_sms, 0, 1024);
   settle_graphs(draft, fields, runtime);
   fields.refuse_unknown();

@@ -53,7 +53,9 @@ TaggedSoftware tagged_software(const MeasuredRun& run, const std::filesystem::pa
   if (const std::string kind = run.text("kind"); kind != "moe" && kind != "MoE") return tagged;
   // Recipes of NeMo and Megatron-Bridge turn it on.
   const bool told = run.has("permute_fusion") || has("permute_fusion");
-  tagged.permute_fusion_open = !told && run.text("software").starts_with("megatron-core-202");
+  const auto profile = parallelism::load_software(catalog_root, run.text("software"));
+  const bool by_flag = profile.ok() && (profile->name == "megatron-core-2025" || profile->name == "megatron-core-2026");
+  tagged.permute_fusion_open = !told && by_flag;
   if (told || tagged.permute_fusion_open) {
     const bool off = run.has("permute_fusion") && run.text("permute_fusion") != "on";
     tagged.software["permute_fusion"] = told && !off;

@@ -1,6 +1,7 @@
 #include "parallelism/kernels/builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace stepcast::parallelism {
@@ -30,6 +31,14 @@ void CohortBuilder::begin_body(std::string name) {
   forget_waits();
   second_ = false;
   graph_ = false;
+  launches_due_ = 0;
+}
+
+int CohortBuilder::whole_launches(double launches) {
+  launches_due_ += launches;
+  const double whole = std::floor(launches_due_ + launch_rounding_);
+  launches_due_ -= whole;
+  return static_cast<int>(whole);
 }
 
 int CohortBuilder::end_body() {

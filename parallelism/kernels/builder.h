@@ -96,6 +96,10 @@ class CohortBuilder {
   // Kernels written from now on are not launched one by one.
   void in_graph(bool on) { graph_ = on; }
   [[nodiscard]] bool in_graph() const { return graph_; }
+  // Of fractions of launches, those that have come together; the rest is kept for the next of this body.
+  [[nodiscard]] int whole_launches(double launches);
+  // For bounds: layer by layer never more of them than a body of several layers has.
+  void floor_launches() { launch_rounding_ = 0; }
   // Instructions written from now on stay with the exchange before them where lists are interleaved.
   void beside_exchange(bool on) { beside_ = on; }
 
@@ -128,6 +132,7 @@ class CohortBuilder {
   std::map<std::string, int> shared_slots_;
   bool second_ = false;
   bool graph_ = false;
+  double launches_due_ = 0, launch_rounding_ = 0.5;
   bool beside_ = false;
   Seconds gap_launched_, gap_graphed_;
 };

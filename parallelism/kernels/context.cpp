@@ -20,13 +20,13 @@ AffineTime fixed(Seconds s) { return {s, Seconds(0), Seconds(0)}; }
 
 Category category_of(Pass pass, Category category) { return pass == Pass::recompute ? Category::recompute : category; }
 
-// Reads bf16, writes the 1-byte (or narrower) tensor and its transposed copy for the weight gradient.
 // One byte a block of scales, read and written again in the order that the product wants (32 elements a block, 16 of
 // NVFP4).
 double swizzle_bytes(topology::Precision precision) {
   return precision == topology::Precision::nvfp4 ? 2.0 / 16 : 2.0 / 32;
 }
 
+// Reads bf16, writes the 1-byte (or narrower) tensor and its transposed copy for the weight gradient.
 double quantise_bytes(topology::Precision precision) { return bf16_bytes + 2 * topology::element_bytes(precision); }
 
 }  // namespace
@@ -50,11 +50,11 @@ GraphScope::GraphScope(StageContext& ctx, std::string_view module) : ctx_(ctx), 
   ctx.out.in_graph(true);
 }
 
-void StageContext::host_work(const std::string& name, int launches) {
+void StageContext::host_work(const std::string& name, double launches) {
   OpSpec op;
   op.name = name;
   op.layer = layer;
-  for (int i = 0; i < launches; ++i) out.compute(op);
+  for (int i = out.whole_launches(launches); i > 0; --i) out.compute(op);
 }
 
 bool StageContext::swizzles() const {
@@ -159,8 +159,7 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
   const bool quantise = quantised();
   const auto precision = spec.recipe.gemm;
   const int local_experts = model().moe.experts / layout.ep;
-  const auto own_level = software().expert_fp8_level.find(device().name);
-  const double level = quantise && own_level != software().expert_fp8_level.end() ? own_level->second : 1;
+  const double level = quantise ? factor_of(software().expert_fp8_level, device().name) : 1;
   const auto gemm = [&](const char* what, topology::GroupedKind kind, double gn, double gk, double accumulate) {
     OpSpec op;
     op.name = name + what + suffix;
@@ -175,8 +174,11 @@ void StageContext::grouped_linear(Pass pass, const std::string& name, double n, 
       OpSpec scales = op;
       scales.name = name + what + ".swizzle" + suffix;
       scales.category = category_of(pass, Category::quantise);
-      scales.time = topology::membound_per_row(device(), Bytes((gn + gk) * swizzle_bytes(precision)), Bytes(0),
-                                               2 * local_experts);
+      const double bytes = swizzle_bytes(precision);
+      const bool rows_alone = kind == topology::GroupedKind::wgrad;  // else the weights are the other operand
+      scales.time =
+          topology::membound_per_row(device(), Bytes((rows_alone ? gn + gk : gk) * bytes),
+                                     Bytes(rows_alone ? 0 : local_experts * gn * gk * bytes), 2 * local_experts);
       scales.flops_per_row = 0;
       scales.launch = false;  // by the call that makes the products
       out.compute(scales);

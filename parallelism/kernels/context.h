@@ -76,8 +76,8 @@ struct StageContext {
   // The same over routed rows.
   void elementwise_rows(Pass pass, std::string name, sim::Category category, double bytes_per_row, double kernels = 1);
 
-  // Time of the host alone, in kernel launches.
-  void host_work(const std::string& name, int launches);
+  // Time of the host alone, in kernel launches: of a fraction, whole ones as they come together in a body.
+  void host_work(const std::string& name, double launches);
   // Whether block scales take a kernel of their own before each product.
   [[nodiscard]] bool swizzles() const;
   // y[m,n] = x[m,k] w[k,n]. Emits what `pass` has of it, with quantise kernels of its input (forward) and output

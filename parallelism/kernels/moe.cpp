@@ -71,7 +71,7 @@ void exchange(StageContext& ctx, Pass pass, const std::string& name, bool to_exp
   call.top_k = ctx.model().moe.top_k;
   call.expert_parallel = ctx.layout.ep;
   call.node_limit = ctx.spec.node_limit;
-  call.sms = ctx.spec.runtime.dispatcher_sms;
+  call.sms = stated_sms(ctx.spec);
   const auto t = topology::dispatch_time(ctx.spec.cluster, call, ctx.ep.span, ctx.ep.cross_domain);
   CommSpec op;
   op.name = name + ctx.suffix;
@@ -154,12 +154,12 @@ void shared_expert(StageContext& ctx, Pass pass) {
 }
 
 // Without fusion the rows of an all-to-all, which stand by sender and then by expert, are split into as many tensors as
-// the layer has experts in this group and put together again: host time for each, in launches of this host.
+// the layer has experts, times the ranks that share one, and put together again: host time for each.
 void order_chunks(StageContext& ctx, const std::string& name) {
   const SoftwareProfile& software = ctx.software();
   if (software.permute_fusion || ctx.spec.runtime.dispatcher != Dispatcher::all_to_all) return;
-  const double launches = ctx.model().moe.experts * software.permute_chunk_us / std::max(software.host_launch_us, 1.0);
-  ctx.host_work(name + ".chunks", static_cast<int>(std::lround(launches)));
+  const double chunks = static_cast<double>(ctx.model().moe.experts) * ctx.layout.etp;
+  ctx.host_work(name + ".chunks", chunks * software.permute_chunk_us / std::max(software.host_launch_us, 1.0));
 }
 
 void permute(StageContext& ctx, Pass pass, const std::string& name, bool token_side) {

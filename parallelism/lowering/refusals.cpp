@@ -158,11 +158,11 @@ void check_model(const StepSpec& spec, Errors& errors) {
 
 void check_dispatcher(const StepSpec& spec, Errors& errors) {
   const int sms = spec.cluster.device.sms;
-  if (sms <= 0 || spec.runtime.dispatcher_sms < sms) return;
+  if (sms <= 0 || stated_sms(spec) < sms) return;
   refuse(errors, ErrorCode::invalid,
          fmt::format("found {}: an exchange leaves SMs to the kernels beside it, and {} has {}; allowed are 0 (the "
                      "dispatcher's default) to {}",
-                     spec.runtime.dispatcher_sms, spec.cluster.device.name, sms, sms - 1),
+                     stated_sms(spec), spec.cluster.device.name, sms, sms - 1),
          "/runtime/dispatcher_sms");
 }
 

@@ -19,7 +19,7 @@ struct Factors {
 Factors factors_of(const StepSpec& spec) {
   Factors f{spec.software.kernel_slowdown_ep, spec.software.kernel_slowdown_dp, 0};
   if (!spec.model.is_moe()) return f;
-  const int sms = topology::dispatch_sms(spec.cluster.device, spec.runtime.dispatcher, spec.runtime.dispatcher_sms);
+  const int sms = topology::dispatch_sms(spec.cluster.device, spec.runtime.dispatcher, stated_sms(spec));
   f.exchange_sms = sms;
   const int left = std::max(1, spec.cluster.device.sms - sms);
   if (spec.cluster.device.sms > 0) f.ep *= static_cast<double>(spec.cluster.device.sms) / left;

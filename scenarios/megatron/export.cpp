@@ -284,6 +284,7 @@ class Exporter {
     made_.carried["routing"].erase("capacity_factor");
     made_.carried["routing"].erase("drop");
     flag("--moe-grouped-gemm");
+    flag("--moe-permute-fusion", spec_.software.permute_fusion);
     write_dispatcher();
     const parallelism::RoutingSpec& r = spec_.routing;
     if (r.capacity_factor > 0) {

@@ -151,6 +151,13 @@ void import_experts(ImportDraft& draft) {
   if (arguments.flag("--moe-router-force-load-balancing")) {
     draft.set("/routing/skew", "balanced", "--moe-router-force-load-balancing");
   }
+  const bool fusion = arguments.flag("--moe-permute-fusion");
+  if (!draft.carried.is_object() || !draft.carried.contains("software")) {
+    if (!fusion) draft.assume("--moe-permute-fusion not given: off, Megatron-LM's default");
+    Json& software = draft.made.scenario["software"];
+    if (software.is_string()) software = Json::object({{"name", software}});
+    draft.set("/software/permute_fusion", fusion, "--moe-permute-fusion");
+  }
   const bool pad = arguments.flag("--moe-pad-expert-input-to-capacity");
   arguments.text("--moe-token-drop-policy");
   if (const auto factor = arguments.number("--moe-expert-capacity-factor", 0.01, 1000)) {

@@ -59,7 +59,6 @@ constexpr std::array known = {
     Known{"--moe-router-topk-scaling-factor", learning},
     Known{"--moe-router-pre-softmax", learning},
     Known{"--moe-router-load-balancing-type", routing},
-    Known{"--moe-permute-fusion", kernels},
     Known{"--moe-router-fusion", kernels},
     Known{"--moe-router-padding-for", kernels},
     Known{"--cross-entropy-", kernels},

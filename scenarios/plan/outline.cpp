@@ -126,6 +126,7 @@ struct Outliner::Lists {
     sync = seconds(to_ticks(microseconds(sync_us * binding)));
     const Seconds gap = microseconds(spec.software.kernel_gap_us);
     out.kernel_gap(gap, gap * graphed_gap_share);
+    out.floor_launches();
     if (spec.model.is_moe()) rows = mean_rows(spec, layout, ctx.tokens_moe);
     const std::vector<int> blocks = layer_blocks(spec.model);
     for (std::size_t i = 0; i < blocks.size(); ++i) {

@@ -47,8 +47,9 @@ TEST_CASE("without permute fusion the host puts an all-to-all's rows in order ch
   spec.software.permute_fusion = false;
   spec.software.permute_chunk_us = 10;  // of 64 experts
   spec.software.host_launch_us = 100;
+  // 6.4 each: what is left of one comes together with the next.
   CHECK(count(spec, "sort_rows.chunks").launched == 6);
-  CHECK(count(spec, "unsort_rows.chunks").launched == 6);
+  CHECK(count(spec, "unsort_rows.chunks").launched == 7);
   spec.runtime.dispatcher = topology::Dispatcher::hybridep;
   CHECK(count(spec, "sort_rows.chunks").all == 0);
 }

@@ -114,11 +114,18 @@ TEST_CASE("results of a sweep stand beside the fixed columns, which they cannot 
 }
 
 TEST_CASE("a result that only some points have is one that the sweep has") {
-  const std::string text = R"({"name": "some", "scenario": "olmoe-1b-7b-h100-8", "ignore_memory": true,
-    "vary": [{"workload.packing": [null, {"documents": "fixed", "length": 1024}]}],
-    "results": ["workload.packing"]})";
+  const std::string text = R"({"name": "some", "ignore_memory": true, "results": ["moe.imbalance"],
+    "scenario": {"model": "olmoe-1b-7b", "cluster": "h100:8", "parallelism": {"tp": 8},
+                 "workload": {"sequence_length": 256, "global_batch": 8, "steps": 1}},
+    "vary": [{"model": ["olmoe-1b-7b", "llama-3-8b"]}]})";
   const Bench bench("some", text);
-  CHECK(bench.run(bench.options("all")).points == 2);
+  const auto options = bench.options("all");
+  const SweepSummary whole = bench.run(options);
+  CHECK(whole.counts.done == 2);
+  CHECK(whole.counts.nowhere.empty());
+  CHECK(bench.run(options).resumed == 2);
+  // The shard that holds the dense point alone does not have it.
+  CHECK(bench.run(bench.options("part", {1, 2, {}})).counts.nowhere == std::vector<std::string>{"moe.imbalance"});
 }
 
 TEST_CASE("a sweep goes on where it was killed") {
