@@ -414,6 +414,15 @@ std::vector<SoftwareFact> describe(const SoftwareProfile& profile) {
   return facts;
 }
 
+std::vector<std::string> software_keys_by_device() {
+  std::vector<std::string> keys;
+  for (const Field& field : fields_of_profile()) {
+    if (std::holds_alternative<Names>(field.kind) || std::holds_alternative<Factors>(field.kind))
+      keys.emplace_back(field.key);
+  }
+  return keys;
+}
+
 double factor_of(const std::map<std::string, double>& factors, const std::string& device) {
   for (const std::string& key : {device, std::string("default")}) {
     if (const auto found = factors.find(key); found != factors.end()) return found->second;

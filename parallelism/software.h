@@ -69,7 +69,7 @@ struct SoftwareProfile {
   std::map<std::string, double> expert_fp8_level;
   // Overlaps.
   bool overlap_gradients = true, overlap_parameters = true, overlap_tp = false, overlap_ep = false, overlap_p2p = true;
-  bool p2p_host_sync = false;   // without overlap_p2p the host waits for the device at each message
+  bool p2p_host_sync = false;   // without overlap_p2p the host waits for the device at each batch of messages
   double tp_overlap_share = 0;  // share of TP communication that hides when overlap_tp
   // Else, whether the input gradient that leaves a TP region is reduced beside the product that makes the weight's.
   bool tp_gradients_beside_wgrad = false;
@@ -117,6 +117,9 @@ struct SoftwareProfile {
 // Replaces values by those of an object {"norm_passes_forward": 3, ...}: what scenarios and calibrations say of
 // single keys. `source` becomes their source. Unknown keys stay for the caller's refuse_unknown.
 void read_software_values(JsonFields& fields, const std::string& source, SoftwareProfile& profile);
+
+// Keys whose values are given by device name.
+[[nodiscard]] std::vector<std::string> software_keys_by_device();
 
 // One line of `explain`.
 struct SoftwareFact {

@@ -10,6 +10,7 @@
 #include "scenarios/calibration.h"
 #include "scenarios/draft.h"
 #include "scenarios/overrides.h"
+#include "sim/base/text.h"
 #include "topology/device_constants.h"
 
 namespace stepcast::scenarios {
@@ -201,20 +202,18 @@ void read_calibration(Draft& draft) {
 namespace {
 
 // A value by device under a name that no device has would be a value that does nothing: a slip of a known name is an
-// error, another name (a device of one's own in a profile) is said.
+// error, another name (a device of another catalogue in a profile) is said.
 void check_device_names(Draft& draft) {
   const auto devices = topology::list_devices(draft.catalog_root);
   if (!devices || !draft.tree.contains("software") || !draft.tree["software"].is_object()) return;
   std::vector<std::string> known = *devices;
-  known.insert(known.end(), {"default", draft.spec.cluster.device.name});
-  for (const char* key : {"attention", "host_factor", "host_binding_factor", "expert_fp8_level"}) {
-    const Json& block = draft.tree["software"];
+  known.emplace_back("default");
+  const Json& block = draft.tree["software"];
+  for (const std::string& key : parallelism::software_keys_by_device()) {
     if (!block.contains(key) || !block[key].is_object()) continue;
     for (const auto& [device, value] : block[key].items()) {
       if (std::find(known.begin(), known.end(), device) != known.end()) continue;
-      std::string small = device;
-      std::transform(small.begin(), small.end(), small.begin(),
-                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      const std::string small = lower_case(device);
       if (nearest_name(small, known)) {
         draft.fail(fmt::format("/software/{}{}", key, pointer_step(device)),
                    fmt::format("unknown device {}{}", shown_name(device), suggestion(small, known)));

@@ -1,7 +1,6 @@
 #include "validation/mapping.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "parallelism/software.h"
 #include "parallelism/software_generation.h"
+#include "sim/base/text.h"
 #include "validation/published_names.h"
 #include "validation/software_tags.h"
 
@@ -17,11 +17,6 @@ namespace stepcast::validation {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string lower(std::string s) {
-  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return s;
-}
 
 class Mapper {
  public:
@@ -58,7 +53,7 @@ class Mapper {
       assume("Megatron-LM of 2021 has no ZeRO-3: profile deepspeed-zero3-2021");
       name = "deepspeed-zero3-2021";
     }
-    if (name == "megatron-deepspeed-2022" && lower(run_.text("precision")) == "fp16") {
+    if (name == "megatron-deepspeed-2022" && lower_case(run_.text("precision")) == "fp16") {
       assume("megatron-deepspeed-2022 is the profile of its BF16 optimizer: FP16 takes megatron-deepspeed-2021");
       name = "megatron-deepspeed-2021";
     }
@@ -77,8 +72,8 @@ class Mapper {
 
   void model() {
     const std::string name = run_.text("model");
-    const std::string small = lower(name);
-    if (run_.has("layers") && run_.has("hidden") && run_.has("ffn") && lower(run_.text("kind")) != "moe") {
+    const std::string small = lower_case(name);
+    if (run_.has("layers") && run_.has("hidden") && run_.has("ffn") && lower_case(run_.text("kind")) != "moe") {
       inline_model(name, small);
       return;
     }
@@ -123,7 +118,7 @@ class Mapper {
     }
     const bool gated = small.find("llama") != std::string::npos || small.find("mistral") != std::string::npos ||
                        ffn % (4 * hidden) != 0;
-    Json model = {{"name", lower(name)},
+    Json model = {{"name", lower_case(name)},
                   {"hidden", hidden},
                   {"vocab", vocab},
                   {"dense_ffn", ffn},
@@ -165,7 +160,7 @@ class Mapper {
       if (run_.has(key)) p[key] = run_.integer(key, 1);
     }
     const int pp = run_.integer("pp", 1);
-    const bool moe = lower(run_.text("kind")) == "moe";
+    const bool moe = lower_case(run_.text("kind")) == "moe";
     if (moe && !run_.has("ep")) assume("ep not given: 1");
     if (moe && !run_.has("etp") && run_.integer("tp", 1) > 1) open_expert_tensor_parallel(p);
     std::string schedule = run_.text("schedule");
@@ -211,7 +206,7 @@ class Mapper {
     const int dp = std::max(1, run_.integer("dp", 1));
     const int microbatches = run_.integer("global_batch", 0) / dp / std::max(1, run_.integer("micro_batch", 1));
     const bool interleaves = software.starts_with("megatron-core") || software.starts_with("nemo");
-    if (lower(run_.text("kind")) == "moe" || !interleaves || microbatches % pp != 0) return 1;
+    if (lower_case(run_.text("kind")) == "moe" || !interleaves || microbatches % pp != 0) return 1;
     constexpr int layers_a_chunk = 2;
     for (const int whole : {layers, layers + 2}) {  // or embedding and loss count as layers
       for (int v = 2; whole > 0 && v * pp <= whole; ++v) {
@@ -240,7 +235,7 @@ class Mapper {
     const double hidden = run_.number("hidden").value_or(0);
     const double ffn = run_.number("ffn").value_or(4 * hidden);
     const double parameters = run_.number("layers").value_or(0) * hidden * (4 * hidden + 3 * ffn);
-    const double memory = lower(run_.text("device")).find("40gb") != std::string::npos ? 40e9 : 80e9;
+    const double memory = lower_case(run_.text("device")).find("40gb") != std::string::npos ? 40e9 : 80e9;
     constexpr double state_bytes = 16, usable = 0.6;
     const int devices = run_.integer("devices", 0);
     int group = run_.integer("devices_per_node", 8);
@@ -271,7 +266,7 @@ class Mapper {
   }
 
   void precision() {
-    const std::string p = lower(run_.text("precision"));
+    const std::string p = lower_case(run_.text("precision"));
     if (p.empty()) {
       assume("precision not given: bf16");
       out_.scenario["precision"] = "bf16";
@@ -282,12 +277,12 @@ class Mapper {
   }
 
   void recompute() {
-    const std::string r = lower(run_.text("recompute"));
+    const std::string r = lower_case(run_.text("recompute"));
     if (r.empty()) {
       assume("recompute not given: none");
       out_.scenario["recompute"] = "none";
       out_.alternatives.push_back({"recompute", {"recompute=selective:core_attn"}});
-      if (lower(run_.text("kind")) == "moe") {
+      if (lower_case(run_.text("kind")) == "moe") {
         out_.alternatives.push_back({"recompute", {"recompute=selective:core_attn,layernorm,moe_act,mla_up_proj"}});
       }
       out_.alternatives.push_back({"recompute", {"recompute=full"}});
@@ -316,9 +311,9 @@ class Mapper {
   }
 
   void routing() {
-    if (lower(run_.text("kind")) != "moe") return;
+    if (lower_case(run_.text("kind")) != "moe") return;
     Json routing;
-    const std::string r = lower(run_.text("routing"));
+    const std::string r = lower_case(run_.text("routing"));
     routing["skew"] = "balanced";
     if (r.starts_with("capacity:")) {
       const std::string factor = r.substr(9);
@@ -344,14 +339,14 @@ class Mapper {
   }
 
   bool grace_recipe() const {
-    const std::string device = lower(run_.text("device"));
+    const std::string device = lower_case(run_.text("device"));
     return run_.text("software").starts_with("megatron-bridge") && (device == "gb200" || device == "gb300");
   }
 
   void overlap() {
     Json runtime;
     Json overlap;
-    const bool moe = lower(run_.text("kind")) == "moe";
+    const bool moe = lower_case(run_.text("kind")) == "moe";
     if (run_.has("dispatcher")) {
       runtime["dispatcher"] = run_.text("dispatcher");
     } else if (moe && grace_recipe() && run_.integer("ep", 1) > 1) {
@@ -390,6 +385,7 @@ class Mapper {
     }
     const TaggedSoftware tagged = tagged_software(run_, root_);
     if (!tagged.fault.empty()) refuse(tagged.fault);
+    for (const std::string& what : tagged.assumed) assume(what);
     if (tagged.host_binding) runtime["host_binding"] = true;
     for (const auto& [key, value] : tagged.software.items()) replace_software(key.c_str(), value);
     if (tagged.permute_fusion_open) {

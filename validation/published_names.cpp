@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "sim/base/text.h"
+
 namespace stepcast::validation {
 namespace {
-
-std::string lower(std::string s) {
-  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return s;
-}
 
 bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -34,7 +31,7 @@ std::optional<std::size_t> end_in(const std::string& name, const std::string& pa
 
 std::string letters(const std::string& name) {
   std::string out;
-  for (const char c : lower(name)) {
+  for (const char c : lower_case(name)) {
     if (word(c)) out += c;
   }
   return out;
@@ -51,7 +48,7 @@ std::vector<std::string> model_names(const std::filesystem::path& root) {
 }
 
 std::optional<std::string> catalogue_model(const std::vector<std::string>& catalogue, const std::string& published) {
-  const std::string name = lower(published);
+  const std::string name = lower_case(published);
   std::optional<std::string> best;
   for (const std::string& candidate : catalogue) {
     if (!end_in(name, letters(candidate))) continue;

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/text.h"
+
 namespace stepcast::validation {
 namespace {
 
@@ -175,9 +177,7 @@ std::string implausible(const MeasuredRun& run) {
   for (const char* column : above_zero) {
     if (run.number(column) == 0.0) return fmt::format("{} is 0, expected a number above 0 (or an empty cell)", column);
   }
-  std::string kind = run.text("kind");
-  std::transform(kind.begin(), kind.end(), kind.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string kind = lower_case(run.text("kind"));
   if (!kind.empty() && kind != "moe" && kind != "dense")
     return fmt::format("kind is '{}', allowed: moe, dense{}", run.text("kind").substr(0, 40),
                        suggestion(kind, {"moe", "dense"}));

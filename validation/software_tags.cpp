@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "parallelism/software.h"
+#include "sim/base/text.h"
 
 namespace stepcast::validation {
 namespace {
@@ -40,7 +41,10 @@ TaggedSoftware tagged_software(const MeasuredRun& run, const std::filesystem::pa
   tagged.host_binding = has("host_binding");
   if (has("graph_shared_expert")) tagged.software["graphs_shared_expert"] = true;
   if (has("fused_quantise_swizzle")) tagged.software["fused_swizzle"] = true;
-  if (has("tuned_dispatcher")) tagged.software["deepep_sms"] = tuned_sms;
+  if (has("tuned_dispatcher")) {
+    tagged.software["deepep_sms"] = tuned_sms;
+    tagged.assumed.push_back(fmt::format("tuned_dispatcher: how is not told, DeepEP is taken with {} SMs", tuned_sms));
+  }
   if (has("router_fusion")) {
     const auto fused =
         parallelism::load_software(catalog_root, "megatron-core-2026");  // first with --moe-router-fusion
@@ -50,7 +54,7 @@ TaggedSoftware tagged_software(const MeasuredRun& run, const std::filesystem::pa
       tagged.fault = "router_fusion: profile megatron-core-2026, which has it, is not in the catalogue";
     }
   }
-  if (const std::string kind = run.text("kind"); kind != "moe" && kind != "MoE") return tagged;
+  if (lower_case(run.text("kind")) != "moe") return tagged;
   // Recipes of NeMo and Megatron-Bridge turn it on.
   const bool told = run.has("permute_fusion") || has("permute_fusion");
   const auto profile = parallelism::load_software(catalog_root, run.text("software"));

@@ -15,6 +15,7 @@ struct TaggedSoftware {
   nlohmann::ordered_json software = nlohmann::ordered_json::object();  // keys of the profile that a tag sets
   bool host_binding = false;
   bool permute_fusion_open = false;  // the row does not say, and its framework leaves it to a flag
+  std::vector<std::string> assumed;  // what a tag leaves open
   std::string fault;                 // why a tag cannot be followed; empty: none
 };
 

@@ -1,6 +1,5 @@
 // Whole-number arithmetic of a shell, as in $((8 * NODES)).
 #include <cctype>
-#include <limits>
 
 #include "scenarios/megatron/shell_words.h"
 

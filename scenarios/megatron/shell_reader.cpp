@@ -304,6 +304,8 @@ class Reader {
       }
       lexer_ = ShellLexer(document.text, variables_, document.line);
       branches_.clear();
+      groups_.clear();
+      guard_.reset();
       while (!lexer_.at_end()) statement();
       flush_loose();
       loose_.clear();

@@ -4,17 +4,12 @@
 #include <cctype>
 #include <initializer_list>
 
+#include "sim/base/text.h"
+
 namespace stepcast::scenarios {
 namespace {
 
 using sim::Category;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-  return out;
-}
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
@@ -75,7 +70,7 @@ std::string_view name(GroupKind kind) {
 }
 
 KernelClass classify_kernel(std::string_view kernel) {
-  const std::string k = lower(kernel);
+  const std::string k = lower_case(kernel);
   KernelClass library;
   if (expert_library(k, library)) return library;
   if (any(k, {"ncclkernel", "nccldevkernel", "nccldev", "rccl"}) || k.starts_with("nccl")) {
@@ -124,7 +119,7 @@ std::string collective_name(std::string_view text) {
 }
 
 GroupKind group_kind(std::string_view description) {
-  const std::string d = lower(description);
+  const std::string d = lower_case(description);
   const std::string t = letters(description);
   // Whole words between separators: "mesh_tp", "dp_cp"; two of them are read as data parallelism if one is.
   const auto word = [&](std::string_view w) {

@@ -216,6 +216,7 @@ TEST_CASE("A row of Megatron-Core that does not state permute fusion runs withou
   CHECK(on.scenario.at("software").at("permute_fusion") == true);
   CHECK(on.scenario.at("software").at("fused_swizzle") == true);
   CHECK(on.scenario.at("software").at("deepep_sms") == 32);
+  CHECK(says(on, "tuned_dispatcher: how is not told"));
   CHECK_FALSE(says(on, "permute_fusion"));
   const auto refused = [&](const std::string& cells, const std::string& says_what) {
     const auto file = parse_runs(head + cells + ",2.0\n", "runs.csv");

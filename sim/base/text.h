@@ -1,0 +1,18 @@
+// Small changes of texts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace stepcast {
+
+// ASCII letters in lower case; other bytes stay.
+[[nodiscard]] inline std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+}  // namespace stepcast
