@@ -93,10 +93,11 @@ void import_router(ImportDraft& draft) {
   constexpr const char* name = "--moe-router-dtype";
   const auto dtype = arguments.choice(name, {"fp32", "fp64"});
   if (dtype == 1U) draft.warn("a router in fp64 is not modelled; fp32 is taken");
-  if (!arguments.has(name)) draft.assume(fmt::format("{} not given: bf16, Megatron-LM's default", name));
+  const bool carried = draft.carried.is_object() && draft.carried.contains("precision") &&
+                       draft.carried["precision"].contains("router_dtype");
+  if (!arguments.has(name) && !carried) draft.assume(fmt::format("{} not given: bf16, Megatron-LM's default", name));
   draft.set("/precision/router_dtype", dtype ? "fp32" : "bf16", name);
-  if (arguments.has(name) && draft.carried.is_object() && draft.carried.contains("precision"))
-    draft.carried["precision"].erase("router_dtype");
+  if (arguments.has(name) && carried) draft.carried["precision"].erase("router_dtype");
 }
 
 void import_recompute(ImportDraft& draft) {
